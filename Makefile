@@ -1,0 +1,62 @@
+# One environment, .venv, serves every target. It is made on first use and
+# refreshed only when something that goes into the package has changed.
+
+PYTHON ?= python3
+EXTRAS ?= dev,cli
+# Claims that need many simulated trials are marked slow and have their own target.
+PYTEST_ARGS ?= -m "not slow"
+
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+READY := $(VENV)/.ready
+
+# Directories are listed too: their time changes when a file is removed.
+SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune -o \
+	\( -type d -o -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' \
+	-o -name '*.c' -o -name '*.h' -o -name meson.build -o -name py.typed \) -print)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint format bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# A plain install, not an editable one, so that tests see what a user gets.
+# The stamp is made before the install starts: an edit made meanwhile is then newer.
+$(READY): $(SOURCES) | $(BIN)/python
+	@touch $@.new
+	$(BIN)/python -m pip install --disable-pip-version-check ".[$(EXTRAS)]"
+	@mv $@.new $@
+
+demo: $(READY) ## Fit a small problem and show the result
+	$(BIN)/python -m taufpl.demo
+
+test: $(READY) ## Run the tests, then the examples in the docstrings
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --doctest-modules --pyargs taufpl
+
+test-slow: $(READY) ## Run the tests of statistical claims
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY) ## Check format, lint rules and types
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+
+format: $(READY) ## Rewrite the sources in the house format
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
+
+bench: $(READY) ## Time the projection against its rivals
+	$(BIN)/python benchmarks/projection.py
+
+clean: ## Remove everything that the other targets made
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Compiled kernels: buffers in, buffers out, no policy."""

@@ -1,0 +1,3 @@
+#include "scan_table.h"
+
+SCAN_TABLE(scan_portable, "portable");

@@ -1,0 +1,17 @@
+"""Euclidean projections on the top-k simplex and its relatives, exact and in linear time."""
+
+from taufpl.projection import agnostic
+from taufpl.projection._project import (
+    project_capped_simplex,
+    project_topk_cone,
+    project_topk_simplex,
+)
+from taufpl.projection._thresholds import Thresholds
+
+__all__ = [
+    "Thresholds",
+    "agnostic",
+    "project_capped_simplex",
+    "project_topk_cone",
+    "project_topk_simplex",
+]

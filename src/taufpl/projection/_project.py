@@ -1,0 +1,259 @@
+"""Public projections: check the arguments, call the kernel, translate its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taufpl._kernels import _projection as kernels
+from taufpl.projection._checks import (
+    Array,
+    as_vectors,
+    check_entries,
+    check_k,
+    check_out,
+    check_positive,
+    check_total,
+    detached,
+)
+from taufpl.projection._thresholds import Thresholds, as_guess, next_widths
+
+Vectors = tuple[Array, ...]
+# Inputs, outputs, and the factor by which the inputs were scaled; returns the kernel's answer.
+Kernel = Callable[[Vectors, Vectors, float], tuple[float, ...]]
+
+
+@overload
+def project_topk_simplex(
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    k: int,
+    *,
+    weight: float = ...,
+    guess: Thresholds | None = ...,
+    out: tuple[Array, Array] | None = ...,
+    return_thresholds: Literal[False] = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def project_topk_simplex(
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    k: int,
+    *,
+    weight: float = ...,
+    guess: Thresholds | None = ...,
+    out: tuple[Array, Array] | None = ...,
+    return_thresholds: Literal[True],
+) -> tuple[Array, Array, Thresholds]: ...
+def project_topk_simplex(
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    k: int,
+    *,
+    weight: float = 1.0,
+    guess: Thresholds | None = None,
+    out: tuple[Array, Array] | None = None,
+    return_thresholds: bool = False,
+) -> tuple[Array, Array] | tuple[Array, Array, Thresholds]:
+    """Project a pair of vectors on the top-k simplex.
+
+    ::
+
+        min (weight/2)|a - alpha|^2 + (1/2)|b - beta|^2
+        over a >= 0, b >= 0, sum a = sum b, b_j <= (sum a) / k
+
+    The answer is exact up to rounding and takes time linear in the number of entries.
+
+    Parameters
+    ----------
+    alpha : array-like of shape (m,)
+        Finite values or -inf (which stays at zero).
+    beta : array-like of shape (n,)
+        Likewise. With fewer than `k` finite entries the answer is zero.
+    k : int
+        Between 1 and n.
+    weight : float, default=1.0
+        Positive weight of alpha's part of the distance.
+    guess : Thresholds, default=None
+        Thresholds of a similar projection, to start from. A bad guess costs time, never accuracy.
+    out : pair of arrays, default=None
+        Where to write the answer: C-contiguous, of the inputs' shapes and of the result's type. They may be the
+        inputs themselves.
+    return_thresholds : bool, default=False
+        Also return the thresholds, which describe the answer and serve as the next call's guess.
+
+    Returns
+    -------
+    alpha : ndarray of shape (m,)
+    beta : ndarray of shape (n,)
+        float32 if both inputs are, else float64.
+    thresholds : Thresholds
+        Only if `return_thresholds`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or an entry is NaN or +inf.
+
+    Examples
+    --------
+    >>> from taufpl.projection import project_topk_simplex
+    >>> alpha, beta = project_topk_simplex([1.0, 0.2], [1.0, 0.6, -0.3], k=2)
+    >>> alpha
+    array([1.1, 0.3])
+    >>> beta
+    array([0.7, 0.7, 0. ])
+    """
+    inputs = as_vectors(alpha=alpha, beta=beta)
+    count = check_k(k, inputs[1].size)
+    weight = check_positive("weight", weight)
+    outputs = check_out(out, inputs, ("alpha", "beta"))
+
+    def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
+        return kernels.topk_simplex(x[0], x[1], count, weight, to[0], to[1], as_guess(guess, weight, scale))
+
+    answer = _run(kernel, inputs, outputs, ("alpha", "beta"))
+    if not return_thresholds:
+        return outputs[0], outputs[1]
+    return outputs[0], outputs[1], _thresholds(answer, weight, count, guess)
+
+
+def project_topk_cone(
+    beta: ArrayLike,
+    k: int,
+    *,
+    guess: Thresholds | None = None,
+    out: Array | None = None,
+    return_thresholds: bool = False,
+) -> Any:
+    """Project a vector on the top-k cone of Lapin, Hein and Schiele (2015).
+
+    ::
+
+        min (1/2)|b - beta|^2   over 0 <= b_j <= (1/k) sum b
+
+    Parameters
+    ----------
+    beta : array-like of shape (n,)
+        Finite values or -inf. With fewer than `k` finite entries the answer is zero.
+    k : int
+        Between 1 and n.
+    guess, out, return_thresholds
+        As in :func:`project_topk_simplex`; `out` is one array.
+
+    Returns
+    -------
+    beta : ndarray of shape (n,)
+    thresholds : Thresholds
+        Only if `return_thresholds`.
+
+    Examples
+    --------
+    >>> from taufpl.projection import project_topk_cone
+    >>> project_topk_cone([3.0, 1.0, -1.0], k=2)
+    array([2., 2., 0.])
+    """
+    inputs = as_vectors(beta=beta)
+    count = check_k(k, inputs[0].size)
+    outputs = check_out(None if out is None else (out,), inputs, ("beta",))
+
+    def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
+        return kernels.topk_cone(x[0], count, to[0], as_guess(guess, 1.0, scale))
+
+    answer = _run(kernel, inputs, outputs, ("beta",))
+    return (outputs[0], _thresholds(answer, 0.0, count, guess)) if return_thresholds else outputs[0]
+
+
+def project_capped_simplex(
+    beta: ArrayLike,
+    total: float,
+    cap: float,
+    *,
+    guess: Thresholds | None = None,
+    out: Array | None = None,
+    return_thresholds: bool = False,
+) -> Any:
+    """Project a vector on the capped simplex (the continuous quadratic knapsack).
+
+    ::
+
+        min (1/2)|b - beta|^2   over 0 <= b_j <= cap, sum b = total
+
+    Parameters
+    ----------
+    beta : array-like of shape (n,)
+        Finite values or -inf (which stays at zero).
+    total : float
+        At least 0 and at most ``cap`` times the number of finite entries.
+    cap : float
+        Positive; np.inf for the plain simplex.
+    guess, out, return_thresholds
+        As in :func:`project_topk_simplex`; `out` is one array.
+
+    Returns
+    -------
+    beta : ndarray of shape (n,)
+    thresholds : Thresholds
+        Only if `return_thresholds`.
+
+    Examples
+    --------
+    >>> from taufpl.projection import project_capped_simplex
+    >>> project_capped_simplex([0.9, 0.4, 0.1], total=1.0, cap=0.5)
+    array([0.5 , 0.4 , 0.1 ])
+    """
+    inputs = as_vectors(beta=beta)
+    total, most, count = check_total(total, cap, inputs[0].size)
+    outputs = check_out(None if out is None else (out,), inputs, ("beta",))
+
+    def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
+        if total == 0.0:
+            check_entries(("beta",), x)
+            return (kernels.ZERO_ANSWER, *(0.0,) * 6)
+        return kernels.capped_simplex(x[0], total * scale, most * scale, count, to[0], as_guess(guess, 1.0, scale))
+
+    answer = _run(kernel, inputs, outputs, ("beta",))
+    if answer[0] == kernels.NOT_FEASIBLE:
+        finite = int(np.isfinite(inputs[0]).sum())
+        raise ValueError(
+            f"total must be at most cap times the number of finite entries of beta, {cap} * {finite}; got {total}."
+        )
+    return (outputs[0], _thresholds(answer, 0.0, count, guess)) if return_thresholds else outputs[0]
+
+
+def _run(kernel: Kernel, inputs: Vectors, outputs: Vectors, names: tuple[str, ...]) -> tuple[float, ...]:
+    """Call the kernel; look after what it reports instead of an answer."""
+    inputs = detached(inputs, outputs)
+    answer = kernel(inputs, outputs, 1.0)
+    if answer[0] == kernels.OVERFLOW:
+        answer = _run_scaled(kernel, inputs, outputs)
+    if answer[0] == kernels.BAD_VALUE:
+        check_entries(names, inputs)
+    if answer[0] == kernels.ZERO_ANSWER:
+        for out in outputs:
+            out.fill(0.0)
+    return answer
+
+
+def _run_scaled(kernel: Kernel, inputs: Vectors, outputs: Vectors) -> tuple[float, ...]:
+    """Project on a smaller scale: the sets are cones, or scale with their total."""
+    largest = max(float(np.max(np.abs(x), where=np.isfinite(x), initial=0.0)) for x in inputs)
+    exponent = int(np.clip(-np.frexp(largest)[1], -1000, 1000))
+    scaled = tuple(np.ldexp(x.astype(np.float64), exponent) for x in inputs)
+    results = tuple(np.zeros_like(x) for x in scaled)
+    code, *numbers = kernel(scaled, results, float(np.ldexp(1.0, exponent)))
+    if code == kernels.OVERFLOW:
+        raise ArithmeticError("the projection overflows even after scaling; please report these inputs.")
+    for out, result in zip(outputs, results, strict=True):
+        out[:] = np.ldexp(result, -exponent)
+    return (code, *(float(np.ldexp(x, -exponent)) for x in numbers))
+
+
+def _thresholds(answer: tuple[float, ...], weight: float, k: float, guess: Thresholds | None) -> Thresholds:
+    _, scaled_lam, mu, total, *moved = answer
+    cap = total / k
+    widths = next_widths((moved[0], moved[1], moved[2]), (scaled_lam, mu, mu + cap), guess)
+    return Thresholds(weight * scaled_lam, mu, cap, total, widths)

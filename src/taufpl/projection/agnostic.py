@@ -1,0 +1,190 @@
+"""The projections for arrays of any library that follows the array API standard, by reductions alone.
+
+The answers are those of :mod:`taufpl.projection`; NumPy arrays are projected much faster there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from taufpl.projection._checks import check_k, check_positive, check_total
+from taufpl.projection._level import Above, InfeasibleError, Kind, Problem, Solution, solve
+
+
+class ArrayReductions:
+    """Reductions over one array, minus an origin. Only scalars leave the device."""
+
+    def __init__(self, x: Any, xp: Any, origin: float = 0.0) -> None:
+        self.xp = xp
+        self.x = xp.astype(x, xp.float64) - origin
+
+    def above(self, threshold: float) -> Above:
+        """Count and add up what lies above a threshold."""
+        over = self.x - threshold
+        excess = self.xp.sum(self.xp.where(over > 0, over, self.xp.zeros_like(over)))
+        return Above(self._count(self.x > threshold), self._count(self.x >= threshold), float(excess))
+
+    def total(self) -> tuple[int, float]:
+        """Count and add up all finite entries."""
+        finite = self.xp.isfinite(self.x)
+        kept = self.xp.where(finite, self.x, self.xp.zeros_like(self.x))
+        return self._count(finite), float(self.xp.sum(kept))
+
+    def smallest_above(self, threshold: float) -> float:
+        """The least entry greater than a threshold; inf if there is none."""
+        nothing = self.xp.full_like(self.x, math.inf)
+        return float(self.xp.min(self.xp.where(self.x > threshold, self.x, nothing)))
+
+    def largest_below(self, threshold: float) -> float:
+        """The largest entry less than or equal to a threshold; -inf if there is none."""
+        nothing = self.xp.full_like(self.x, -math.inf)
+        return float(self.xp.max(self.xp.where(self.x <= threshold, self.x, nothing)))
+
+    def _count(self, condition: Any) -> int:
+        return int(self.xp.sum(self.xp.astype(condition, self.xp.int64)))
+
+
+def project_topk_simplex(
+    alpha: Any, beta: Any, k: int, *, weight: float = 1.0, xp: Any | None = None
+) -> tuple[Any, Any]:
+    """Project a pair of arrays on the top-k simplex.
+
+    Parameters
+    ----------
+    alpha, beta : one-dimensional floating-point arrays of one library
+        Finite values or -inf.
+    k : int
+        Between 1 and the size of beta.
+    weight : float, default=1.0
+        Positive weight of alpha's part of the distance.
+    xp : namespace, default=None
+        The array library; needed for arrays that do not name it themselves (``__array_namespace__``).
+
+    Returns
+    -------
+    alpha, beta : arrays like the inputs
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.projection import agnostic
+    >>> agnostic.project_topk_simplex(np.array([1.0, 0.2]), np.array([1.0, 0.6, -0.3]), k=2, xp=np)
+    (array([1.1, 0.3]), array([0.7, 0.7, 0. ]))
+    """
+    xp = _namespace(alpha, xp)
+    _check(xp, alpha=alpha, beta=beta)
+    count = check_k(k, beta.shape[0])
+    weight = check_positive("weight", weight)
+
+    def problem(u: float, v: float) -> Problem:
+        return Problem(
+            Kind.SIMPLEX,
+            ArrayReductions(beta, xp, v),
+            v,
+            count,
+            alpha=ArrayReductions(alpha, xp, u),
+            alpha_origin=u,
+            weight=weight,
+        )
+
+    u, v, answer = _solve_twice(problem)
+    if answer.total == 0.0:
+        return xp.zeros_like(alpha), xp.zeros_like(beta)
+    new_alpha = _clip(ArrayReductions(alpha, xp, u), answer.u, math.inf)
+    total = float(xp.sum(new_alpha))
+    new_beta = _write_beta(ArrayReductions(beta, xp, v), answer.v, total, total / count)
+    return xp.astype(new_alpha, alpha.dtype), xp.astype(new_beta, beta.dtype)
+
+
+def project_topk_cone(beta: Any, k: int, *, xp: Any | None = None) -> Any:
+    """Project an array on the top-k cone ``{0 <= b_j <= (1/k) sum b}``.
+
+    Parameters and returned value are as in :func:`project_topk_simplex`, without alpha.
+    """
+    xp = _namespace(beta, xp)
+    _check(xp, beta=beta)
+    count = check_k(k, beta.shape[0])
+    return _project_beta(beta, xp, Kind.CONE, count, 0.0)
+
+
+def project_capped_simplex(beta: Any, total: float, cap: float, *, xp: Any | None = None) -> Any:
+    """Project an array on the capped simplex ``{0 <= b_j <= cap, sum b = total}``.
+
+    Parameters and returned value are as in :func:`project_topk_simplex`, without alpha.
+    """
+    xp = _namespace(beta, xp)
+    _check(xp, beta=beta)
+    total, most, count = check_total(total, cap, beta.shape[0])
+    if total == 0.0:
+        return xp.zeros_like(beta)
+    try:
+        return _project_beta(beta, xp, Kind.CAPPED, count, total, most)
+    except InfeasibleError:
+        raise ValueError(
+            f"total must be at most cap times the number of finite entries of beta; got {total}, cap {cap}."
+        ) from None
+
+
+def _project_beta(beta: Any, xp: Any, kind: Kind, k: float, total: float, cap: float | None = None) -> Any:
+    def problem(u: float, v: float) -> Problem:
+        return Problem(kind, ArrayReductions(beta, xp, v), v, k, total=total)
+
+    _, v, answer = _solve_twice(problem)
+    if answer.total == 0.0:
+        return xp.zeros_like(beta)
+    written = _write_beta(
+        ArrayReductions(beta, xp, v), answer.v, answer.total, answer.total / k if cap is None else cap
+    )
+    return xp.astype(written, beta.dtype)
+
+
+def _solve_twice(problem: Any) -> tuple[float, float, Solution]:
+    """Once to find out where the thresholds are, once more with them as origins: differences are exact there."""
+    rough = solve(problem(0.0, 0.0))
+    u = rough.u if math.isfinite(rough.u) else 0.0
+    v = rough.v if math.isfinite(rough.v) else 0.0
+    return u, v, solve(problem(u, v))
+
+
+def _clip(vector: ArrayReductions, offset: float, cap: float) -> Any:
+    xp = vector.xp
+    if offset == -math.inf:  # every finite entry is at its cap
+        return xp.where(xp.isfinite(vector.x), xp.full_like(vector.x, cap), xp.zeros_like(vector.x))
+    over = vector.x - offset
+    over = xp.where(over > 0, over, xp.zeros_like(over))
+    return xp.where(over < cap, over, xp.full_like(over, cap)) if cap < math.inf else over
+
+
+def _write_beta(vector: ArrayReductions, offset: float, total: float, cap: float) -> Any:
+    """Beta under its cap, with mu nudged until the sum is right to a few ulps."""
+    xp = vector.xp
+    for _ in range(4):
+        beta = _clip(vector, offset, cap)
+        surplus = float(xp.sum(beta)) - total
+        free = int(xp.sum(xp.astype((beta > 0) & (beta < cap), xp.int64)))
+        if abs(surplus) <= 8 * 2.0**-52 * total or free == 0:
+            break
+        offset += surplus / free
+    return beta
+
+
+def _namespace(x: Any, xp: Any | None) -> Any:
+    if xp is not None:
+        return xp
+    if not hasattr(x, "__array_namespace__"):
+        raise TypeError(
+            f"xp must be given for arrays of type {type(x).__name__}, which do not name their library; "
+            "pass the namespace, for example xp=array_api_compat.torch."
+        )
+    return x.__array_namespace__()
+
+
+def _check(xp: Any, **vectors: Any) -> None:
+    for name, x in vectors.items():
+        if len(x.shape) != 1 or x.shape[0] == 0:
+            raise ValueError(f"{name} must be one-dimensional and not empty, got shape {tuple(x.shape)}.")
+        if not xp.isdtype(x.dtype, "real floating"):
+            raise TypeError(f"{name} must have a real floating-point dtype, got {x.dtype}.")
+        if bool(xp.any(xp.isnan(x) | (x == math.inf))):
+            raise ValueError(f"{name} must hold finite numbers or -inf, got NaN or inf.")

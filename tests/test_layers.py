@@ -1,0 +1,157 @@
+"""Hold the order of the layers: a module imports its own layer or those below, never one above."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "taufpl"
+
+# From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
+UTILITIES = ("_extras", "_validation")
+LAYERS = ("_kernels", "operators", "projection", "problem", "solvers", "thresholding", "estimators")
+BESIDE = len(LAYERS) + 1
+
+STORAGE_PACKAGES = {"cupy", "dask", "distributed", "torch"}
+STORAGE_NAMES = re.compile(r"issparse|isspmatrix\w*|is_dask_collection")
+
+CYTHON_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<base>[\w.]+)[ \t]+c?import[ \t]+(?P<names>\([^)]*\)|[^\n#;]+)"
+    r"|c?import[ \t]+(?P<modules>[^\n#;]+))",
+    re.MULTILINE,
+)
+
+
+def rank(module: str) -> int:
+    """Height of a module's layer; 0 is the bottom."""
+    name = module.removeprefix("taufpl").lstrip(".").split(".")[0]
+    if name in UTILITIES:
+        return 0
+    return LAYERS.index(name) + 1 if name in LAYERS else BESIDE
+
+
+def absolute(base: str, level: int, package: str) -> str:
+    """Full name of what `from <level dots><base> import` refers to, seen from a package."""
+    if not level:
+        return base
+    parents = package.split(".")
+    return ".".join(parents[: len(parents) - level + 1] + ([base] if base else []))
+
+
+def from_import(base: str, names: list[str]) -> Iterator[str]:
+    """`from taufpl import projection` means the layer, so that only there the name itself counts."""
+    if base == "taufpl":
+        yield from (f"taufpl.{name}" for name in names)
+    else:
+        yield base
+
+
+def python_imports(text: str, package: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(node.module or "", node.level, package)
+            yield from from_import(base, [alias.name for alias in node.names])
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            # An optional package arrives as a string, through import_module or our own helper.
+            name = node.args[0].value
+            if isinstance(name, str) and name.split(".")[0] in STORAGE_PACKAGES:
+                yield name
+
+
+def cython_imports(text: str, package: str) -> Iterator[str]:
+    for match in CYTHON_IMPORT.finditer(text):
+        if match["base"] is None:
+            yield from (part.split()[0] for part in match["modules"].split(",") if part.strip())
+        else:
+            base = match["base"].lstrip(".")
+            level = len(match["base"]) - len(base)
+            names = [part.split()[0] for part in match["names"].strip("()").split(",") if part.strip()]
+            yield from from_import(absolute(base, level, package), names)
+
+
+def storage_names(text: str) -> set[str]:
+    """Names used in code, not in prose, that ask how the data are stored."""
+    nodes = list(ast.walk(ast.parse(text)))
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    used |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    return {name for name in used if STORAGE_NAMES.fullmatch(name)}
+
+
+def violations(path: str, text: str) -> list[str]:
+    """What a source file, named by its path under the package, does against the rules."""
+    file = Path(path)
+    package = ".".join(("taufpl", *file.parent.parts))
+    module = package if file.stem == "__init__" else f"{package}.{file.stem}"
+    cython = file.suffix in {".pyx", ".pxd", ".pxi"}
+    imports = set((cython_imports if cython else python_imports)(text, package))
+
+    found = [
+        f"{module} imports {name}, which is above it"
+        for name in imports
+        if name.split(".")[0] == "taufpl" and rank(name) > rank(module)
+    ]
+    if rank(module) != rank("taufpl.operators"):
+        reached = {name for name in imports if name.split(".")[0] in STORAGE_PACKAGES}
+        reached |= set() if cython else storage_names(text)
+        found += [f"{module} uses {name}, which belongs in operators" for name in reached]
+    return sorted(found)
+
+
+def test_layers_of_the_package():
+    files = [path for path in SOURCE.rglob("*") if path.suffix in {".py", ".pyi", ".pyx", ".pxd", ".pxi"}]
+    assert files, f"no sources under {SOURCE}"
+    found = [
+        line
+        for path in files
+        for line in violations(path.relative_to(SOURCE).as_posix(), path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("projection/_topk.py", "from taufpl.solvers import newton"),
+        ("projection/_topk.py", "from taufpl import problem"),
+        ("projection/_topk.py", "from ..problem import Problem"),
+        ("projection/__init__.py", "from .. import problem"),
+        ("problem.py", "from .solvers.newton import solve"),
+        ("solvers/newton.py", "def solve():\n    import taufpl.estimators as upward"),
+        ("solvers/newton.py", "from taufpl import TauFPLRanker"),
+        ("thresholding.py", "from taufpl.metrics import np_score"),
+        ("estimators/_ranker.py", "from ..plotting import Display"),
+        ("_extras.py", "from taufpl import _kernels"),
+        ("_kernels/topk.pyx", "from taufpl.projection cimport scan"),
+        ("_kernels/topk.pyx", "from .. cimport (\n    operators,\n)"),
+        ("_kernels/topk.pxd", "cimport numpy, taufpl.problem as p"),
+        ("projection/_agnostic.py", "import torch"),
+        ("projection/_agnostic.py", "def f():\n    from torch.linalg import norm"),
+        ("estimators/_ranker.py", "import importlib\nimportlib.import_module('dask.array')"),
+        ("solvers/newton.py", "from scipy.sparse import issparse as is_csr"),
+        ("metrics.py", "import scipy.sparse as sp\nsp.issparse(1)"),
+    ],
+)
+def test_a_violation_is_reported(path, text):
+    assert len(violations(path, text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("__init__.py", "from taufpl.estimators import TauFPLRanker\nfrom . import metrics"),
+        ("estimators/_ranker.py", "from ._base import Base\nfrom ..solvers import newton"),
+        ("estimators/_ranker.py", "from taufpl import _validation, problem"),
+        ("solvers/newton.py", "'''Knows no torch and no issparse.'''\nimport numpy as np"),
+        ("operators/_dask.py", "import dask.array as da\nfrom scipy.sparse import issparse"),
+        ("metrics.py", "from taufpl.thresholding import order_statistic"),
+        ("demo.py", "from taufpl import TauFPLClassifier, metrics"),
+        ("_kernels/topk.pyx", "from libc.math cimport fabs\nfrom ._scan cimport scan\ncimport cython"),
+    ],
+)
+def test_a_lawful_import_passes(path, text):
+    assert violations(path, text) == []
