@@ -265,7 +265,7 @@ cdef void widths_from_flat_sample(
     cdef double level_error, error, ranks
     t.plan.alpha.origin = t.plan.lower.origin = 0.0
     open_everything(t)
-    if isnan(low + high):  # no threshold was ever tried: too few finite entries in the sample
+    if isnan(low) or isnan(high):  # no threshold was ever tried: too few finite entries in the sample
         return
     t.plan.alpha.origin = u if isfinite(u) else 0.0
     if low == -INFINITY:  # k = n: every entry of beta is above mu, and their sum decides
