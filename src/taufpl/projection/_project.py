@@ -203,7 +203,7 @@ def project_capped_simplex(
     --------
     >>> from taufpl.projection import project_capped_simplex
     >>> project_capped_simplex([0.9, 0.4, 0.1], total=1.0, cap=0.5)
-    array([0.5 , 0.4 , 0.1 ])
+    array([0.5, 0.4, 0.1])
     """
     inputs = as_vectors(beta=beta)
     total, most, count = check_total(total, cap, inputs[0].size)
