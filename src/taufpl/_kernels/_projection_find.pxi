@@ -141,7 +141,7 @@ cdef outcome find_thresholds(task *t, level_problem *p, buffers *space, bint has
     t.known.alpha.at = t.known.lower.at = t.known.upper.at = INFINITY
     if sample_size(t.beta.n) == t.beta.n and sample_size(t.alpha.n) == t.alpha.n:
         has_guess = False  # small vectors are solved faster than a guess is checked
-    if not has_guess and not plan_from_sample(t):
+    if not (trim_guess(t) if has_guess else plan_from_sample(t)):
         return c_NO_MEMORY
     memset(p, 0, sizeof(level_problem))
     p.scan = active_table

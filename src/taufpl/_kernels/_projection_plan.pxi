@@ -110,7 +110,8 @@ cdef level_status solve_sample(
     fill_tail(&p.alpha, a, n_a, largest(a, n_a), t.known.alpha, <double> n_a / fmax(1, t.alpha.n), space.alpha)
     fill_tail(&p.lower, b, n_b, origin, t.known.lower, share, space.lower)
     fill_tail(&p.upper, b, n_b, origin, t.known.upper, share, space.upper)
-    p.joined = True
+    p.rough = isfinite(t.known.lower.at) or isfinite(t.known.upper.at)
+    p.joined = not p.rough
     p.balance = balance_of(origin, t.weight, p.alpha.origin)
     return level_solve(p)
 
@@ -215,6 +216,21 @@ cdef void widths_from_sample(
         open_everything(t)
 
 
+cdef bint trim_guess(task *t) noexcept nogil:
+    """Narrow a guess that would leave too many entries undecided. Returns False when memory runs out."""
+    cdef Py_ssize_t n_a = sample_size(t.alpha.n), n_b = sample_size(t.beta.n)
+    cdef double *x = allocate(n_a if n_a > n_b else n_b)
+    if x == NULL:
+        return False
+    draw_sample(t.alpha, n_a, x)
+    t.plan.alpha = centred(t.plan.alpha.origin, t.plan.alpha.above, 0.0, x, n_a)
+    draw_sample(t.beta, n_b, x)
+    t.plan.lower = centred(t.plan.lower.origin, t.plan.lower.above, 0.0, x, n_b)
+    t.plan.upper = centred(t.plan.upper.origin, t.plan.upper.above, 0.0, x, n_b)
+    free(x)
+    return True
+
+
 cdef void open_everything(task *t) noexcept nogil:
     t.plan.alpha.below = t.plan.alpha.above = INFINITY
     t.plan.lower.below = t.plan.lower.above = INFINITY
@@ -224,7 +240,7 @@ cdef void open_everything(task *t) noexcept nogil:
 
 cdef bint plan_from_sample(task *t) noexcept nogil:
     """Intervals for the three thresholds. Returns False when memory runs out."""
-    cdef Py_ssize_t n_a = sample_size(t.alpha.n) if t.alpha.n > 0 else 0, n_b = sample_size(t.beta.n)
+    cdef Py_ssize_t n_a = sample_size(t.alpha.n), n_b = sample_size(t.beta.n)
     cdef double *a = allocate(n_a)
     cdef double *b = allocate(n_b)
     cdef buffers space

@@ -46,7 +46,7 @@ cdef extern from "simd/level.h":
         set_kind kind
         double k, weight, total, ratio
         tail alpha, lower, upper
-        int joined
+        int joined, rough
         double gap, balance, residue
         tail *outside
         int side

@@ -25,6 +25,19 @@ static inline vec vec_load_f64(const double *p) { return _mm512_loadu_pd(p); }
 static inline vec vec_load_f32(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
 static inline void vec_store_f64(double *p, vec x) { _mm512_storeu_pd(p, x); }
 static inline void vec_store_f32(float *p, vec x) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(x)); }
+/* Past the caches. Sixteen bytes at a time, because that is how NumPy aligns its arrays. */
+static inline void vec_stream_f64(double *p, vec x) {
+    _mm_stream_pd(p, _mm512_castpd512_pd128(x));
+    _mm_stream_pd(p + 2, _mm256_extractf128_pd(_mm512_castpd512_pd256(x), 1));
+    _mm_stream_pd(p + 4, _mm256_castpd256_pd128(_mm512_extractf64x4_pd(x, 1)));
+    _mm_stream_pd(p + 6, _mm256_extractf128_pd(_mm512_extractf64x4_pd(x, 1), 1));
+}
+static inline void vec_stream_f32(float *p, vec x) {
+    __m256 y = _mm512_cvtpd_ps(x);
+    _mm_stream_ps(p, _mm256_castps256_ps128(y));
+    _mm_stream_ps(p + 4, _mm256_extractf128_ps(y, 1));
+}
+static inline void vec_stream_end(void) { _mm_sfence(); }
 static inline vec vec_add(vec a, vec b) { return _mm512_add_pd(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
 static inline vec vec_min(vec a, vec b) { return _mm512_min_pd(a, b); }
@@ -64,6 +77,17 @@ static inline void vec_store_f32(float *p, vec x) {
     _mm_storeu_ps(p, _mm256_cvtpd_ps(x.lo));
     _mm_storeu_ps(p + 4, _mm256_cvtpd_ps(x.hi));
 }
+static inline void vec_stream_f64(double *p, vec x) {
+    _mm_stream_pd(p, _mm256_castpd256_pd128(x.lo));
+    _mm_stream_pd(p + 2, _mm256_extractf128_pd(x.lo, 1));
+    _mm_stream_pd(p + 4, _mm256_castpd256_pd128(x.hi));
+    _mm_stream_pd(p + 6, _mm256_extractf128_pd(x.hi, 1));
+}
+static inline void vec_stream_f32(float *p, vec x) {
+    _mm_stream_ps(p, _mm256_cvtpd_ps(x.lo));
+    _mm_stream_ps(p + 4, _mm256_cvtpd_ps(x.hi));
+}
+static inline void vec_stream_end(void) { _mm_sfence(); }
 PAIRWISE(vec_add, _mm256_add_pd)
 PAIRWISE(vec_sub, _mm256_sub_pd)
 PAIRWISE(vec_min, _mm256_min_pd)
@@ -198,6 +222,12 @@ static inline unsigned vec_compress(double *p, mask m, vec x) {
     return count;
 }
 
+#endif
+
+#if !defined(TAUFPL_AVX512) && !defined(TAUFPL_AVX2)
+static inline void vec_stream_f64(double *p, vec x) { vec_store_f64(p, x); }
+static inline void vec_stream_f32(float *p, vec x) { vec_store_f32(p, x); }
+static inline void vec_stream_end(void) {}
 #endif
 
 static inline double vec_sum(vec x) {

@@ -62,6 +62,7 @@ static level_status find_end(level_problem *p, tail *t, double level) {
 typedef struct {
     double level, value, slope;
     double n_alpha, n_lower, n_upper;
+    double lower_at, upper_at;
     int alpha_side; /* lambda / weight lies below (-1), in (0) or above (+1) the interval of alpha */
 } point;
 
@@ -71,6 +72,8 @@ static level_status measure(level_problem *p, double level, point *out) {
     double c = p->k * (p->gap + (p->upper.at - p->lower.at));
     double c_slope = p->k * (1.0 / x + 1.0 / y);
     out->level = level;
+    out->lower_at = p->lower.at;
+    out->upper_at = p->upper.at;
     out->n_alpha = 0.0;
     out->alpha_side = 0;
     out->n_lower = p->lower.n_above;
@@ -358,14 +361,26 @@ static level_status settle(level_problem *p, const point *now) {
     return polish(p, &piece);
 }
 
+/* Psi at another level, starting from the two ends that belong to a point on the right of the root. */
+static level_status restart(level_problem *p, const point *right, double level, point *now) {
+    level_status status = evaluate(p, &p->lower, right->lower_at);
+    if (status == SOLVED) status = evaluate(p, &p->upper, right->upper_at);
+    return status == SOLVED ? psi(p, level, now) : status;
+}
+
 level_status level_solve(level_problem *p) {
-    const point nowhere = {NAN, 0, 0, NAN, 0, 0, 0};
+    const point nowhere = {NAN, 0, 0, NAN, 0, 0, 0, 0, 0};
     point left = nowhere, right = nowhere, now = nowhere, from = nowhere;
     window levels;
     double level = 0.0;
     level_status status = start(p, &levels, &level);
     if (status == SOLVED) status = psi(p, level, &now);
     for (int step = 0; step < MAX_STEPS; step++) {
+        if (status == BELOW_MINIMUM && p->rough && !isnan(right.level)) {
+            level += (right.level - level) / 2; /* T has no minimum to speak of; stay where it was last seen */
+            status = restart(p, &right, level, &now);
+            continue;
+        }
         if (status == BELOW_MINIMUM) {
             if (!isnan(left.level)) return settle(p, &now); /* rounding: a proven level lies further left */
             status = go_to_minimum(p, &level);

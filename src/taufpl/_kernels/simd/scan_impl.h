@@ -1,4 +1,4 @@
-/* The passes of scan.h for one element type. Included twice, with T, LOAD, STORE and NAME(x) defined. */
+/* The passes of scan.h for one element type. Included twice, with T, LOAD, STORE, STREAM and NAME(x) defined. */
 
 static inline vec NAME(load_tail)(const T *x, ptrdiff_t n) {
     T lane[LANES];
@@ -37,57 +37,59 @@ static int NAME(filter_one)(const void *x, ptrdiff_t n, split *s) { return NAME(
 
 static int NAME(filter_two)(const void *x, ptrdiff_t n, split *s, split *t) { return NAME(filter)(x, n, s, t); }
 
-static double NAME(write_excess)(const void *data, void *result, ptrdiff_t n, double origin, double offset) {
-    const T *x = data;
-    T *out = result;
-    const vec o = vec_set1(origin), u = vec_set1(offset), zero = vec_set1(0.0);
+/* Writing min([(x - origin) - offset]_+, cap), while it is under way. */
+typedef struct {
+    vec origin, offset, cap, sum;
+    ptrdiff_t n_positive, n_capped;
+} NAME(writer);
+
+static inline vec NAME(write_step)(NAME(writer) *w, vec x, int capped) {
+    const vec zero = vec_set1(0.0);
+    vec v = vec_sub(vec_sub(x, w->origin), w->offset);
+    if (capped) {
+        w->n_positive += mask_count(vec_gt(v, zero));
+        w->n_capped += mask_count(vec_ge(v, w->cap));
+        v = vec_min(vec_max(v, zero), w->cap);
+    } else {
+        v = vec_max(v, zero);
+    }
+    w->sum = vec_add(w->sum, v);
+    return v;
+}
+
+/* `capped` and `stream` are constants where this is inlined. */
+static inline double NAME(write_all)(NAME(writer) *w, const T *x, T *out, ptrdiff_t n, int capped, int stream) {
     exact_sum total = exact_zero();
     for (ptrdiff_t start = 0; start < n; start += BLOCK) {
         ptrdiff_t end = start + BLOCK < n ? start + BLOCK : n, i = start;
-        vec sum = zero;
         for (; i + LANES <= end; i += LANES) {
-            vec v = vec_max(vec_sub(vec_sub(LOAD(x + i), o), u), zero);
-            sum = vec_add(sum, v);
-            STORE(out + i, v);
+            vec v = NAME(write_step)(w, LOAD(x + i), capped);
+            if (stream) STREAM(out + i, v);
+            else STORE(out + i, v);
         }
-        if (i < end) {
-            vec v = vec_max(vec_sub(vec_sub(NAME(load_tail)(x + i, end - i), o), u), zero);
-            sum = vec_add(sum, v);
-            NAME(store_tail)(out + i, end - i, v);
-        }
-        exact_add(&total, sum);
+        if (i < end) NAME(store_tail)(out + i, end - i, NAME(write_step)(w, NAME(load_tail)(x + i, end - i), capped));
+        exact_add(&total, w->sum);
+        w->sum = vec_set1(0.0);
     }
+    if (stream) vec_stream_end();
     return exact_total(total);
 }
 
-static double NAME(write_capped)(const void *data, void *result, ptrdiff_t n, double origin, double offset,
-                                 double cap, double *n_free) {
-    const T *x = data;
-    T *out = result;
-    const vec o = vec_set1(origin), u = vec_set1(offset), zero = vec_set1(0.0), top = vec_set1(cap);
-    exact_sum total = exact_zero();
-    ptrdiff_t n_positive = 0, n_capped = 0;
-    for (ptrdiff_t start = 0; start < n; start += BLOCK) {
-        ptrdiff_t end = start + BLOCK < n ? start + BLOCK : n, i = start;
-        vec sum = zero;
-        for (; i + LANES <= end; i += LANES) {
-            vec v = vec_sub(vec_sub(LOAD(x + i), o), u);
-            n_positive += mask_count(vec_gt(v, zero));
-            n_capped += mask_count(vec_ge(v, top));
-            v = vec_min(vec_max(v, zero), top);
-            sum = vec_add(sum, v);
-            STORE(out + i, v);
-        }
-        if (i < end) {
-            vec v = vec_sub(vec_sub(NAME(load_tail)(x + i, end - i), o), u);
-            n_positive += mask_count(vec_gt(v, zero));
-            n_capped += mask_count(vec_ge(v, top));
-            v = vec_min(vec_max(v, zero), top);
-            sum = vec_add(sum, v);
-            NAME(store_tail)(out + i, end - i, v);
-        }
-        exact_add(&total, sum);
-    }
-    *n_free = (double)(n_positive - n_capped);
-    return exact_total(total);
+/* An output too large for the caches is written past them; unaligned ones are rare and take the usual way. */
+static inline double NAME(write)(NAME(writer) *w, const T *x, T *out, ptrdiff_t n, int capped) {
+    int stream = n * (ptrdiff_t)sizeof(T) >= STREAM_BYTES && (uintptr_t)out % 16 == 0;
+    return stream ? NAME(write_all)(w, x, out, n, capped, 1) : NAME(write_all)(w, x, out, n, capped, 0);
+}
+
+static double NAME(write_excess)(const void *x, void *out, ptrdiff_t n, double origin, double offset) {
+    NAME(writer) w = {vec_set1(origin), vec_set1(offset), vec_set1(0.0), vec_set1(0.0), 0, 0};
+    return NAME(write)(&w, x, out, n, 0);
+}
+
+static double NAME(write_capped)(const void *x, void *out, ptrdiff_t n, double origin, double offset, double cap,
+                                 double *n_free) {
+    NAME(writer) w = {vec_set1(origin), vec_set1(offset), vec_set1(cap), vec_set1(0.0), 0, 0};
+    double sum = NAME(write)(&w, x, out, n, 1);
+    *n_free = (double)(w.n_positive - w.n_capped);
+    return sum;
 }

@@ -5,6 +5,9 @@
 /* Entries between two additions to the exact running sum: long enough to cost little, short enough to lose little. */
 #define BLOCK 128
 
+/* Outputs of this size are not kept in the caches. */
+#define STREAM_BYTES (16 << 20)
+
 /* A split while its pass is under way, in registers. */
 typedef struct {
     vec low, high, clip, origin, anchor, partial;
@@ -91,16 +94,19 @@ static ptrdiff_t prune(double *y, ptrdiff_t n, double low, double high, double *
 #define T double
 #define LOAD vec_load_f64
 #define STORE vec_store_f64
+#define STREAM vec_stream_f64
 #define NAME(x) x##_f64
 #include "scan_impl.h"
 #undef T
 #undef LOAD
 #undef STORE
+#undef STREAM
 #undef NAME
 
 #define T float
 #define LOAD vec_load_f32
 #define STORE vec_store_f32
+#define STREAM vec_stream_f32
 #define NAME(x) x##_f32
 #include "scan_impl.h"
 
