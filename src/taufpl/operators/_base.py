@@ -1,0 +1,213 @@
+"""What every operator shares: its methods, the checks of their arguments, and the count of passes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taufpl.operators import _spectral
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass
+class PassCount:
+    """Passes over a data set, shared by all operators on parts of it."""
+
+    n_stored: int
+    value: float = 0.0
+
+    def add(self, n_touched: int) -> None:
+        """Count the work on some of the stored values as its share of a pass."""
+        self.value += n_touched / max(1, self.n_stored)
+
+
+class Operator(ABC):
+    """Linear algebra with the rows x_i of an (n, d) matrix X, made by :func:`as_operator`.
+
+    Vectors and matrices go in as anything that NumPy reads as float64, and come out as float64 whatever the type
+    of X: sums are taken in double precision. Rows are named by an array of indices, in any order and with
+    repetitions; negative indices do not count from the end. Products use all cores (``OMP_NUM_THREADS`` lowers
+    that), and their results do not depend on how many there are, but for Gram matrices of dense rows with more than
+    256 columns and for ``row_gram``, which are left to BLAS.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns of X.
+    dtype : numpy.dtype
+        Type in which X is stored: float32 or float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.operators import as_operator
+    >>> X = as_operator(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]))
+    >>> X.matvec([1, -1])
+    array([-1., -1., -1., -1.])
+    >>> X.rmatvec_rows([1, 1], rows=[0, 3])
+    array([ 8., 10.])
+    >>> X.n_passes
+    1.5
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], passes: PassCount | None) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self._passes = PassCount(self.n_stored()) if passes is None else passes
+        self._row_norms: Vector | None = None
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        return f"<{type(self).__name__}: {n_rows} x {n_columns}, {self.dtype}>"
+
+    @property
+    def n_passes(self) -> float:
+        """Passes over the data so far, by this operator and by those that share its rows.
+
+        A product with all rows counts one, work on some of them counts their share of the stored values.
+        """
+        return self._passes.value
+
+    def matvec(self, w: ArrayLike) -> Vector:
+        """X w. One pass."""
+        self._count(None)
+        return self._dot(None, self._vector("w", w, self.shape[1]))
+
+    def rmatvec(self, v: ArrayLike) -> Vector:
+        """X' v. One pass, though rows with v_i = 0 are not read."""
+        self._count(None)
+        return self._add(None, self._vector("v", v, self.shape[0]))
+
+    def matvec_rows(self, w: ArrayLike, rows: ArrayLike) -> Vector:
+        """x_i . w for each of the rows."""
+        taken = self._rows(rows)
+        self._count(taken)
+        return self._dot(taken, self._vector("w", w, self.shape[1]))
+
+    def rmatvec_rows(self, v: ArrayLike, rows: ArrayLike) -> Vector:
+        """Sum of v_i x_i over the rows, with v_i in the order of the rows."""
+        taken = self._rows(rows)
+        self._count(taken)
+        return self._add(taken, self._vector("v", v, len(taken)))
+
+    def gram_rows(self, rows: ArrayLike | None, weights: ArrayLike | None = None) -> Matrix:
+        """Sum of weights_i x_i x_i' over the rows (None: all of them), without centring.
+
+        Weights may be negative, so that rows can be taken out of a Gram matrix that held them.
+        """
+        taken = self._rows(rows)
+        scale = np.ones(len(taken)) if weights is None else self._vector("weights", weights, len(taken))
+        self._count(taken)
+        return self._gram(taken, scale, np.zeros(self.shape[1]))
+
+    def centred_gram_rows(self, rows: ArrayLike | None) -> tuple[Matrix, Vector]:
+        """Sum of (x_i - mean)(x_i - mean)' over the rows (None: all of them), and their mean row.
+
+        Two passes over the rows. Dense rows are centred before they are multiplied; sparse ones after, so that
+        the error is relative to the Gram matrix that is not centred. No rows: zeros.
+        """
+        taken = self._rows(rows)
+        self._count(taken)
+        self._count(taken)
+        mean = self._add(taken, np.ones(len(taken))) / max(1, len(taken))
+        return self._gram(taken, np.ones(len(taken)), mean), mean
+
+    def row_gram(self, rows: ArrayLike, other: ArrayLike | None = None) -> Matrix:
+        """x_i . x_j for i in rows and j in other (None: the same rows): small only, it is a dense matrix."""
+        left = self._rows(rows)
+        right = left if other is None else self._rows(other)
+        self._count(left)
+        if other is not None:
+            self._count(right)
+        return self._row_gram(left, right)
+
+    def row_norms(self) -> Vector:
+        """Squared Euclidean norm of every row. One pass the first time; read-only, because it is kept."""
+        if self._row_norms is None:
+            self._count(None)
+            norms, _ = self._squares(self._rows(None))
+            norms.flags.writeable = False
+            self._row_norms = norms
+        return self._row_norms
+
+    def column_squares(self, rows: ArrayLike | None = None) -> Vector:
+        """Sum of squares of each column over the rows (None: all of them)."""
+        taken = self._rows(rows)
+        self._count(taken)
+        return self._squares(taken)[1]
+
+    def spectral_norm(self, *, seed: int = 0, tol: float = 1e-3, max_iter: int = 100) -> float:
+        """Largest singular value of X, from above: see :func:`taufpl.operators._spectral.spectral_norm`.
+
+        Two passes an iteration, and one for the bound by the Frobenius norm.
+        """
+        return _spectral.spectral_norm(self, seed=seed, tol=tol, max_iter=max_iter)
+
+    def take_rows(self, rows: ArrayLike) -> Self:
+        """Operator on a copy of these rows, in this order. Its work counts here too, as a share of all rows."""
+        taken = self._rows(rows)
+        self._count(taken)
+        return self._take(taken)
+
+    def n_stored(self, rows: ArrayLike | None = None) -> int:
+        """Values stored in the rows (None: in all of them): what a product with them costs."""
+        return self._stored(None if rows is None else self._rows(rows))
+
+    def _count(self, rows: Rows | None) -> None:
+        self._passes.add(self._stored(rows))
+
+    def _rows(self, rows: ArrayLike | None) -> Rows:
+        if rows is None:
+            return np.arange(self.shape[0])
+        taken = np.asarray(rows)
+        if taken.ndim != 1:
+            raise ValueError(f"rows must be one-dimensional, got an array of shape {taken.shape}.")
+        if taken.size and taken.dtype.kind not in "iu":
+            hint = "; np.flatnonzero turns a mask into indices" if taken.dtype.kind == "b" else ""
+            raise TypeError(f"rows must be integer indices, got dtype {taken.dtype}{hint}.")
+        # Kernels do not check: an index outside would read foreign memory.
+        if taken.size and not (taken.min() >= 0 and taken.max() < self.shape[0]):
+            raise IndexError(f"rows must lie between 0 and {self.shape[0] - 1}, got {taken.min()} to {taken.max()}.")
+        return np.ascontiguousarray(taken, np.intp)
+
+    @staticmethod
+    def _vector(name: str, x: ArrayLike, length: int) -> Vector:
+        vector = np.ascontiguousarray(x, np.float64)
+        if vector.shape != (length,):
+            raise ValueError(f"{name} must have shape ({length},), got {vector.shape}.")
+        return vector
+
+    # What a storage must provide. Rows are checked; None stands for all, in order.
+
+    @abstractmethod
+    def _stored(self, rows: Rows | None) -> int: ...
+
+    @abstractmethod
+    def _dot(self, rows: Rows | None, w: Vector) -> Vector: ...
+
+    @abstractmethod
+    def _add(self, rows: Rows | None, v: Vector) -> Vector: ...
+
+    @abstractmethod
+    def _gram(self, rows: Rows, weights: Vector, shift: Vector) -> Matrix:
+        """Sum of weights_i (x_i - shift)(x_i - shift)'; a shift that is not zero is the weighted mean."""
+
+    @abstractmethod
+    def _row_gram(self, left: Rows, right: Rows) -> Matrix: ...
+
+    @abstractmethod
+    def _squares(self, rows: Rows) -> tuple[Vector, Vector]:
+        """Sums of squares along each row, and down each column."""
+
+    @abstractmethod
+    def _take(self, rows: Rows) -> Self: ...

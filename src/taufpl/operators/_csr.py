@@ -1,0 +1,100 @@
+"""Operator on a sparse matrix in CSR format."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from taufpl._kernels import _csr as kernels
+from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector
+from taufpl.operators._dense import add_gram, parts
+from taufpl.operators._threads import n_threads, share
+
+# Groups of rows with a sum each: a fixed number, because the order of additions must not depend on the threads.
+# A group must hold many more values than there are columns, or adding up the groups costs more than they do.
+_MOST_GROUPS = 32
+_VALUES_PER_COLUMN = 16
+_GROUP_VALUES = 1 << 13
+# One product in a Gram matrix costs so many times more between sparse rows than between dense ones.
+_SPARSE_PENALTY = 12
+_CHUNK_VALUES = 1 << 18
+
+
+class CSROperator(Operator):
+    """Operator on a SciPy matrix in CSR format; its arrays are kept, not copied.
+
+    Parameters
+    ----------
+    X : CSR matrix or array of shape (n, d)
+        float32 or float64, with sorted indices and no duplicates, all of them within the shape.
+    passes : PassCount or None
+        Where passes are counted; None starts a count.
+    """
+
+    def __init__(self, X: Any, passes: PassCount | None = None) -> None:
+        n_rows, n_columns = X.shape
+        self._matrix = X
+        self._parts = (X.indptr, X.indices, X.data)
+        self._lengths = np.diff(X.indptr)  # every product with some rows adds up theirs
+        super().__init__((n_rows, n_columns), X.dtype, passes)
+
+    def _stored(self, rows: Rows | None) -> int:
+        return int(self._matrix.indptr[-1] if rows is None else self._lengths.take(rows).sum(dtype=np.int64))
+
+    def _dot(self, rows: Rows | None, w: Vector) -> Vector:
+        out = np.empty(self.shape[0] if rows is None else len(rows))
+        share(kernels.dot, *self._parts, rows, w, out, work=self._work(len(out)))
+        return out
+
+    def _add(self, rows: Rows | None, v: Vector) -> Vector:
+        work = self._work(len(v))
+        group_values = max(_GROUP_VALUES, _VALUES_PER_COLUMN * self.shape[1])
+        partial = np.empty((max(1, min(_MOST_GROUPS, int(work) // group_values)), self.shape[1]))
+        share(kernels.add, *self._parts, rows, v, partial, work=work)
+        return partial[0] if len(partial) == 1 else partial.sum(axis=0)
+
+    def _gram(self, rows: Rows, weights: Vector, shift: Vector) -> Matrix:
+        d = self.shape[1]
+        out = np.zeros((d, d))
+        work = np.zeros(d)
+        kernels.gram_work(*self._parts[:2], rows, work)
+        if _SPARSE_PENALTY * work.sum() > len(rows) * d * d / 2:
+            self._add_dense_gram(rows, weights, shift, out)
+        else:
+            bounds = _even_cuts(work, 2 * n_threads() if n_threads() > 1 else 1)
+            share(kernels.gram, *self._parts, rows, weights, bounds, out, work=work.sum())
+            # With shift = mean, sum (x - mean)(x - mean)' = sum x x' - total mean mean'.
+            if shift.any():
+                out -= weights.sum() * np.outer(shift, shift)
+        kernels.mirror(out)
+        return out
+
+    def _add_dense_gram(self, rows: Rows, weights: Vector, shift: Vector, out: Matrix) -> None:
+        """The same through dense copies of a few rows at a time, for rows that are mostly full."""
+        for part in parts(rows, self.shape[1], _CHUNK_VALUES):
+            add_gram(self._matrix[rows[part]].toarray(), None, weights[part], shift, out)
+
+    def _row_gram(self, left: Rows, right: Rows) -> Matrix:
+        a = self._matrix[left].astype(np.float64)
+        b = a if right is left else self._matrix[right].astype(np.float64)
+        return np.asarray((a @ b.T).toarray())
+
+    def _squares(self, rows: Rows) -> tuple[Vector, Vector]:
+        along, down = np.empty(len(rows)), np.zeros(self.shape[1])
+        kernels.squares(*self._parts, rows, along, down)
+        return along, down
+
+    def _take(self, rows: Rows) -> Self:
+        return type(self)(self._matrix[rows], self._passes)
+
+    def _work(self, n_rows: int) -> float:
+        """Values in so many rows of average length: counting them would cost too much beside a product."""
+        return n_rows * self._stored(None) / max(1, self.shape[0])
+
+
+def _even_cuts(work: Vector, n_ranges: int) -> Rows:
+    """Bounds of ranges with about the same sum of work."""
+    upto = np.cumsum(work)
+    cuts = np.searchsorted(upto, upto[-1] * np.arange(1, n_ranges) / n_ranges)
+    return np.concatenate([[0], cuts, [len(work)]]).astype(np.intp)

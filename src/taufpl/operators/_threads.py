@@ -1,0 +1,104 @@
+"""Threads for the compiled products: one for each core, less where the environment says so.
+
+A computation is cut into blocks with numbered tickets. The caller offers it to helper threads and starts on it
+itself; each takes the next ticket until none is left. The caller never waits for a helper that has not begun, so
+that a busy machine costs nothing (at OpenMP's barriers it costs a time slice of the scheduler a call).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from joblib import cpu_count
+
+from taufpl._kernels import _tickets
+
+# Under so many stored values, a product takes less time than waking a thread.
+_WORTH_SHARING = 1 << 16
+
+_Job = tuple[Callable[..., int], tuple[Any, ...]]
+
+
+class _Team:
+    """Helper threads, started when they are first needed, that call what is put on their queue."""
+
+    def __init__(self) -> None:
+        self.limit = _configured()
+        self._n_helpers = 0
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._starting = threading.Lock()
+
+    def offer(self, kernel: Callable[..., int], arguments: tuple[Any, ...]) -> None:
+        """Let every idle helper join in."""
+        n_wanted = self.limit - 1
+        if self._n_helpers < n_wanted:
+            self._start(n_wanted)
+        # What helpers have not come to yet must not pile up: each job keeps its arrays alive.
+        for _ in range(min(n_wanted, self._n_helpers) - self._jobs.qsize()):
+            self._jobs.put((kernel, arguments))
+
+    def _start(self, n_wanted: int) -> None:
+        with self._starting:
+            while self._n_helpers < n_wanted:
+                threading.Thread(target=self._help, name="taufpl-helper", daemon=True).start()
+                self._n_helpers += 1
+
+    def _help(self) -> None:
+        while True:
+            kernel, arguments = self._jobs.get()
+            kernel(*arguments)
+            del kernel, arguments  # or they would live until the next job
+
+
+def _configured() -> int:
+    """OMP_NUM_THREADS, which joblib sets in its workers, if it is less than the number of cores."""
+    try:
+        wanted = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0])
+    except ValueError:
+        wanted = cpu_count()
+    return max(1, min(wanted, cpu_count()))
+
+
+_team = _Team()
+
+
+def _forget_helpers() -> None:
+    """Start anew in a forked process: threads do not survive a fork."""
+    global _team
+    limit = _team.limit
+    _team = _Team()
+    _team.limit = limit
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_helpers)
+
+
+def n_threads() -> int:
+    """Threads that a large product uses."""
+    return _team.limit
+
+
+@contextmanager
+def thread_limit(limit: int) -> Iterator[None]:
+    """Use at most so many threads within a ``with`` block; for tests and benchmarks."""
+    before, _team.limit = _team.limit, limit
+    try:
+        yield
+    finally:
+        _team.limit = before
+
+
+def share(kernel: Callable[..., int], *arguments: Any, work: float) -> None:
+    """Call ``kernel(*arguments, tickets)`` on all threads if there is work enough, and wait for its blocks."""
+    tickets = np.zeros(2, np.int64)
+    arguments = (*arguments, tickets)
+    if work >= _WORTH_SHARING and _team.limit > 1:
+        _team.offer(kernel, arguments)
+    _tickets.wait(tickets, kernel(*arguments))
