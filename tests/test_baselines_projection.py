@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from taufpl._kernels import _projection_peers
 from taufpl.baselines.projection import bisection, ibis, ptkc, sort_based, sort_based_cone
 
 EXACT = 1e-12
@@ -204,3 +205,34 @@ def test_bad_input_of_cone_is_refused(project):
 def test_bad_weight_is_refused():
     with pytest.raises(ValueError, match="weight must be positive"):
         sort_based([1.0], [1.0], 1, weight=0.0)
+
+
+@pytest.mark.parametrize("method", [ibis, bisection])
+def test_out_is_checked_and_written(method):
+    rng = np.random.default_rng(0)
+    alpha0, beta0 = rng.normal(size=500), rng.normal(size=500)
+    expected = method(alpha0, beta0, 20)
+    out = np.full(500, np.nan), np.full(500, np.nan)
+    assert method(alpha0, beta0, 20, out=out)[0] is out[0]
+    in_place = alpha0.copy(), beta0.copy()
+    method(*in_place, 20, out=in_place)
+    for mine, placed, wanted in zip(out, in_place, expected, strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+        np.testing.assert_array_equal(placed, wanted)
+    method(-np.ones(500), -np.ones(500), 20, out=out)
+    assert not np.any(out)
+    with pytest.raises(ValueError, match="out for alpha must have shape"):
+        method(alpha0, beta0, 20, out=(np.empty(1), np.empty(1)))
+
+
+def test_loops_one_entry_at_a_time_agree():
+    rng = np.random.default_rng(0)
+    alpha0, beta0 = rng.normal(size=1003), rng.normal(size=901)
+    expected = ibis(alpha0, beta0, 20)
+    _projection_peers.use_vector_loops(False)
+    try:
+        found = ibis(alpha0, beta0, 20)
+    finally:
+        _projection_peers.use_vector_loops(True)
+    for mine, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-13)

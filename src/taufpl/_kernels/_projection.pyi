@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Real = TypeVar("_Real", np.float32, np.float64)
-_Answer = tuple[int, float, float, float, float, float, float]
+_Answer = tuple[int, float, float, float, float, float, float, int]
 _Guess = tuple[float, float, float, float, float, float] | None
 
 FOUND: int
@@ -12,7 +12,6 @@ ZERO_ANSWER: int
 NOT_FEASIBLE: int
 BAD_VALUE: int
 OVERFLOW: int
-NO_MEMORY: int
 
 def instruction_set() -> str: ...
 def use_instruction_set(name: str) -> bool: ...

@@ -33,8 +33,8 @@ cdef void rebase(tail *t) noexcept nogil:
         t.origin = origin
 
 
-cdef void write_beta(task *t, level_problem *p, void *out, double total, double cap) noexcept nogil:
-    """Beta under its cap, with mu nudged until the sum is right to a few ulps."""
+cdef bint write_beta(task *t, level_problem *p, void *out, double total, double cap) noexcept nogil:
+    """Beta under its cap, with mu nudged until the sum is right to a few ulps. Returns False if it stays far off."""
     cdef double written, n_free
     cdef int attempt
     for attempt in range(4):
@@ -45,6 +45,7 @@ cdef void write_beta(task *t, level_problem *p, void *out, double total, double 
         if fabs(written - total) <= SUM_TOLERANCE * total or n_free == 0:
             break
         p.lower.at += (written - total) / n_free
+    return fabs(written - total) <= FAR_OFF * total + t.beta.n * DBL_MIN
 
 
 cdef outcome project(
@@ -72,7 +73,8 @@ cdef outcome project(
             t.alpha.data, out_alpha, t.alpha.n, p.alpha.origin, p.alpha.at
         )
     cap = t.cap if t.kind == CAPPED_SIMPLEX else total / t.k
-    write_beta(t, &p, out_beta, total, cap)
+    if not write_beta(t, &p, out_beta, total, cap):
+        return c_OVERFLOW
     answer[0] = p.alpha.origin + p.alpha.at
     answer[1] = p.lower.origin + p.lower.at
     answer[2] = total
@@ -111,7 +113,7 @@ cdef tuple run(task *t, void *out_alpha, void *out_beta, guess):
         result = project(t, out_alpha, out_beta, has_guess, answer)
     if result == c_NO_MEMORY:
         raise MemoryError("not enough memory for the work space of a projection")
-    return result, answer[0], answer[1], answer[2], answer[3], answer[4], answer[5]
+    return result, answer[0], answer[1], answer[2], answer[3], answer[4], answer[5], t.n_passes
 
 
 def topk_simplex(
@@ -119,7 +121,8 @@ def topk_simplex(
 ):
     """Project (alpha IN, beta IN) on the top-k simplex into (out_alpha OUT, out_beta OUT).
 
-    Returns the exit code, lambda / weight, mu, the total, and the distance of each threshold from its guess.
+    Returns the exit code, lambda / weight, mu, the total, the distance of each threshold from its guess, and the
+    number of filter passes.
     The outputs are written only where the exit code is FOUND.
     """
     cdef task t

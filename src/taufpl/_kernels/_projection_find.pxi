@@ -115,10 +115,12 @@ cdef bint replan(task *t, level_problem *p, level_status status, int attempt) no
     return True
 
 
-cdef bint is_coarse(const task *t, const level_problem *p) noexcept nogil:
+cdef bint is_coarse(const task *t, const level_problem *p, level_status status) noexcept nogil:
     """Whether sums were taken over so wide a range, for so small an answer, that digits were lost."""
     cdef double u = p.alpha.origin + p.alpha.at
     cdef double widest = fmax(t.plan.upper.above, fabs(p.upper.at))
+    if status == ZERO:  # nothing to measure by: look again only if nothing was left out, and there was something
+        return t.plan.upper.above == INFINITY and isfinite(p.upper.at)
     if t.kind == TOPK_SIMPLEX and fabs(p.alpha.at) > COARSE * (fabs(u) + p.solution / fmax(1.0, p.alpha.n_above)):
         return True
     if p.lower.at == -INFINITY:
@@ -129,6 +131,9 @@ cdef bint is_coarse(const task *t, const level_problem *p) noexcept nogil:
 
 
 cdef outcome verdict(const level_problem *p, level_status status) noexcept nogil:
+    """An overflow may look like anything, zero included."""
+    if not (isfinite(p.upper.over + p.residue) and isfinite(p.balance + p.gap) and isfinite(p.alpha.over)):
+        return c_OVERFLOW
     if status == ZERO:
         return c_ZERO_ANSWER
     return c_FOUND if isfinite(p.solution) and isfinite(p.alpha.at) else c_OVERFLOW
@@ -136,11 +141,12 @@ cdef outcome verdict(const level_problem *p, level_status status) noexcept nogil
 
 cdef outcome find_thresholds(task *t, level_problem *p, buffers *space, bint has_guess) noexcept nogil:
     cdef level_status status
-    cdef int attempt = 0
-    cdef int refinements = 0
+    cdef int attempt = 0, refinements = 0
+    cdef bint solved
+    cdef double margin = 1.0
     t.known.alpha.at = t.known.lower.at = t.known.upper.at = INFINITY
-    if sample_size(t.beta.n) == t.beta.n and sample_size(t.alpha.n) == t.alpha.n:
-        has_guess = False  # small vectors are solved faster than a guess is checked
+    if t.k == t.beta.n or (sample_size(t.beta.n) == t.beta.n and sample_size(t.alpha.n) == t.alpha.n):
+        has_guess = False  # small vectors are solved faster than a guess is checked, and k = n needs no thresholds
     if not (trim_guess(t) if has_guess else plan_from_sample(t)):
         return c_NO_MEMORY
     memset(p, 0, sizeof(level_problem))
@@ -156,12 +162,20 @@ cdef outcome find_thresholds(task *t, level_problem *p, buffers *space, bint has
         status = level_solve(p)
         if status == INFEASIBLE:
             return c_NOT_FEASIBLE
-        if status == ZERO or status == SOLVED or status == SOLVED_FLAT:
-            if refinements == REFINE or not is_coarse(t, p):
+        t.n_passes += 1
+        solved = status == SOLVED or status == SOLVED_FLAT
+        if has_guess and (not solved or is_coarse(t, p, status)):
+            has_guess = False  # it was off, and what it taught has lost digits
+            if not plan_from_sample(t):
+                return c_NO_MEMORY
+            continue
+        if solved or status == ZERO:
+            if refinements == REFINE or not is_coarse(t, p, status):
                 return verdict(p, status)
-            t.plan = plan_around(t, p, status, pow(1024.0, refinements))
+            t.plan = plan_around(t, p, status, margin)
             refinements += 1
             continue
+        margin *= 1024.0
         attempt += 1
         if attempt > OPEN_AFTER + 1 + REFINE:
             return c_OVERFLOW  # with every interval open only an overflow leaves a threshold without a place

@@ -18,7 +18,7 @@ cdef void copy_entries(vector x, Py_ssize_t start, Py_ssize_t count, double *out
 
 cdef void draw_sample(vector x, Py_ssize_t size, double *out) noexcept nogil:
     """Whole lines, one at a random place in each of size / LINE equal stretches. Fixed seed: calls repeat."""
-    cdef Py_ssize_t i, n_lines = x.n // LINE, n_drawn = size // LINE
+    cdef Py_ssize_t i, line, n_lines = x.n // LINE, n_drawn = size // LINE
     cdef uint64_t state = 0x9E3779B97F4A7C15ULL
     cdef double stretch = <double> n_lines / <double> (n_drawn if n_drawn > 0 else 1)
     if size == x.n:
@@ -26,7 +26,8 @@ cdef void draw_sample(vector x, Py_ssize_t size, double *out) noexcept nogil:
         return
     for i in range(n_drawn):
         state = state * 6364136223846793005ULL + 1442695040888963407ULL
-        copy_entries(x, LINE * <Py_ssize_t> (stretch * (i + <double> (state >> 11) * 2.0**-53)), LINE, out + LINE * i)
+        line = <Py_ssize_t> (stretch * (i + <double> (state >> 11) * 2.0**-53))
+        copy_entries(x, LINE * (line if line < n_lines else n_lines - 1), LINE, out + LINE * i)
 
 
 cdef void fill_tail(

@@ -1,7 +1,7 @@
 # Types, constants and memory of _projection.pyx.
 
 
-from libc.float cimport DBL_EPSILON, DBL_MAX
+from libc.float cimport DBL_EPSILON, DBL_MAX, DBL_MIN
 from libc.math cimport INFINITY, NAN, fabs, floor, fma, fmax, fmin, isfinite, isnan, pow, sqrt
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
@@ -64,9 +64,11 @@ cdef double STANDARD_ERRORS = 3.5
 cdef double ROUNDING_WIDTH = 2.0**-44
 # The sums of alpha and beta may differ by this much, relative to the total, before beta is written again.
 cdef double SUM_TOLERANCE = 8.0 * DBL_EPSILON
+# And by no more than this, whatever happens: rather no answer than a wrong one.
+cdef double FAR_OFF = 1e-9
 # A plan this many times as wide as its answer is made again around that answer, so many times.
 cdef double COARSE = 64.0
-cdef int REFINE = 2
+cdef int REFINE = 8
 # A plan may leave this share of a vector undecided.
 cdef double MOST_UNDECIDED = 0.125
 # A plan that failed is made again from the sample so many times; then one interval after the other is opened.
@@ -77,7 +79,7 @@ cdef int LINE = 8  # entries sampled together: a cache line of float64
 cdef const scan_table *active_table = scan_best()
 
 # What the caller may see of an answer: also the exit codes of the kernels.
-FOUND, ZERO_ANSWER, NOT_FEASIBLE, BAD_VALUE, OVERFLOW, NO_MEMORY = range(6)
+FOUND, ZERO_ANSWER, NOT_FEASIBLE, BAD_VALUE, OVERFLOW = range(5)
 cdef enum outcome:
     c_FOUND, c_ZERO_ANSWER, c_NOT_FEASIBLE, c_BAD_VALUE, c_OVERFLOW, c_NO_MEMORY
 
@@ -114,6 +116,7 @@ cdef struct task:
     double k, weight, total, cap
     plan plan
     anchors known   # from plans that failed
+    int n_passes    # filter passes that it took
 
 
 cdef struct buffers:

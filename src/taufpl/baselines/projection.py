@@ -1,6 +1,6 @@
 """Other projections on the top-k simplex and the top-k cone, to compare `taufpl.projection` with.
 
-`ibis`, `bisection` and the search of `ptkc` are compiled for the same instruction sets as it is.
+`ibis`, `bisection` and the search of `ptkc` are compiled, with gcc on x86-64 Linux for the same instruction sets.
 The others lean on NumPy's sort. Entries must be finite.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taufpl._kernels import _projection_peers
+from taufpl.projection._checks import check_out, detached
 
 __all__ = ["bisection", "ibis", "ptkc", "sort_based", "sort_based_cone"]
 
@@ -275,15 +276,20 @@ def _bisect(
     alpha_max, beta_max, beta_min = alpha.max(), beta.max(), beta.min()
     _check_finite("alpha", alpha_max)
     _check_finite("beta", beta_max - beta_min)
+    targets = check_out(out, (alpha, beta), ("alpha", "beta"))
+    alpha, beta = detached((alpha, beta), targets)
     if alpha_max + beta_max <= 0.0:
-        return np.zeros_like(alpha), np.zeros_like(beta)
-    out = (np.empty_like(alpha), np.empty_like(beta)) if out is None else out
+        for target in targets:
+            target.fill(0.0)
+        return targets[0], targets[1]
     if k == 1:
-        _projection_peers.project_pair(alpha, beta, alpha_max, beta_max, improved, pruned, tol, *out)
+        _projection_peers.project_pair(alpha, beta, alpha_max, beta_max, improved, pruned, tol, *targets)
     else:
         work = np.empty(beta.size if pruned else 0)
-        _projection_peers.project_topk(alpha, beta, k, alpha_max, beta_min, beta_max, improved, pruned, tol, *out, work)
-    return out
+        _projection_peers.project_topk(
+            alpha, beta, k, alpha_max, beta_min, beta_max, improved, pruned, tol, *targets, work
+        )
+    return targets[0], targets[1]
 
 
 def _sorted(name: str, vector: Vector) -> tuple[Vector, Vector]:

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
+
 # total / cap is taken for a whole number within this relative distance: it was one before rounding.
 _WHOLE = 4 * float(np.finfo(np.float64).eps)
 
@@ -42,11 +44,11 @@ def check_k(k: int, n: int) -> int:
     return count
 
 
-def check_positive(name: str, value: float) -> float:
-    """A positive finite number."""
-    number = _as_float(name, value)
-    if not (number > 0 and math.isfinite(number)):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+def check_weight(weight: float) -> float:
+    """A number for which lambda / weight keeps some digits."""
+    number = _as_float("weight", weight)
+    if not LEAST_WEIGHT <= number <= MOST_WEIGHT:
+        raise ValueError(f"weight must be positive, between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; got {weight!r}.")
     return number
 
 
@@ -59,7 +61,7 @@ def check_total(total: float, cap: float, n: int) -> tuple[float, float, float]:
         raise ValueError(f"cap must be positive, got {cap!r}.")
     most = min(most, amount)  # a cap above the total never binds
     count = amount / most if amount > 0 else 1.0
-    if abs(count - round(count)) <= _WHOLE * count:
+    if count <= n + 1 and abs(count - round(count)) <= _WHOLE * count:
         count = float(round(count))
     if count > n:
         raise ValueError(f"total must be at most cap times the number of entries, {cap} * {n}; got {total!r}.")

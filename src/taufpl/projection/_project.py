@@ -15,8 +15,8 @@ from taufpl.projection._checks import (
     check_entries,
     check_k,
     check_out,
-    check_positive,
     check_total,
+    check_weight,
     detached,
 )
 from taufpl.projection._thresholds import Thresholds, as_guess, next_widths
@@ -76,7 +76,7 @@ def project_topk_simplex(
     k : int
         Between 1 and n.
     weight : float, default=1.0
-        Positive weight of alpha's part of the distance.
+        Weight of alpha's part of the distance, between 1e-12 and 1e12.
     guess : Thresholds, default=None
         Thresholds of a similar projection, to start from. A bad guess costs time, never accuracy.
     out : pair of arrays, default=None
@@ -97,6 +97,8 @@ def project_topk_simplex(
     ------
     ValueError
         If an argument is out of its range, or an entry is NaN or +inf.
+    OverflowError
+        If an entry of the answer is larger than its type can hold.
 
     Examples
     --------
@@ -109,7 +111,7 @@ def project_topk_simplex(
     """
     inputs = as_vectors(alpha=alpha, beta=beta)
     count = check_k(k, inputs[1].size)
-    weight = check_positive("weight", weight)
+    weight = check_weight(weight)
     outputs = check_out(out, inputs, ("alpha", "beta"))
 
     def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
@@ -212,7 +214,7 @@ def project_capped_simplex(
     def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
         if total == 0.0:
             check_entries(("beta",), x)
-            return (kernels.ZERO_ANSWER, *(0.0,) * 6)
+            return (kernels.ZERO_ANSWER, *(0.0,) * 7)
         return kernels.capped_simplex(x[0], total * scale, most * scale, count, to[0], as_guess(guess, 1.0, scale))
 
     answer = _run(kernel, inputs, outputs, ("beta",))
@@ -235,7 +237,15 @@ def _run(kernel: Kernel, inputs: Vectors, outputs: Vectors, names: tuple[str, ..
     if answer[0] == kernels.ZERO_ANSWER:
         for out in outputs:
             out.fill(0.0)
+    if answer[0] == kernels.FOUND and not answer[3] < float(np.finfo(outputs[0].dtype).max):
+        _refuse_infinite(outputs, names)
     return answer
+
+
+def _refuse_infinite(outputs: Vectors, names: tuple[str, ...]) -> None:
+    for name, out in zip(names, outputs, strict=True):
+        if np.isinf(out).any():
+            raise OverflowError(f"an entry of the projected {name} is larger than {out.dtype} can hold.")
 
 
 def _run_scaled(kernel: Kernel, inputs: Vectors, outputs: Vectors) -> tuple[float, ...]:
@@ -246,14 +256,17 @@ def _run_scaled(kernel: Kernel, inputs: Vectors, outputs: Vectors) -> tuple[floa
     results = tuple(np.zeros_like(x) for x in scaled)
     code, *numbers = kernel(scaled, results, float(np.ldexp(1.0, exponent)))
     if code == kernels.OVERFLOW:
-        raise ArithmeticError("the projection overflows even after scaling; please report these inputs.")
-    for out, result in zip(outputs, results, strict=True):
-        out[:] = np.ldexp(result, -exponent)
-    return (code, *(float(np.ldexp(x, -exponent)) for x in numbers))
+        raise ArithmeticError(
+            "the entries differ too much in size for double precision to hold their projection; please report them."
+        )
+    with np.errstate(over="ignore"):
+        for out, result in zip(outputs, results, strict=True):
+            out[:] = np.ldexp(result, -exponent)
+        return (code, *(float(np.ldexp(x, -exponent)) for x in numbers))
 
 
 def _thresholds(answer: tuple[float, ...], weight: float, k: float, guess: Thresholds | None) -> Thresholds:
-    _, scaled_lam, mu, total, *moved = answer
+    _, scaled_lam, mu, total, *moved, _ = answer
     cap = total / k
     widths = next_widths((moved[0], moved[1], moved[2]), (scaled_lam, mu, mu + cap), guess)
     return Thresholds(weight * scaled_lam, mu, cap, total, widths)

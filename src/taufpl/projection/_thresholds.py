@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 # A guess is looked for within this distance, relative to its size, even when the last answer did not move at all.
 _LEAST_WIDTH = 1e-9
@@ -14,7 +15,8 @@ Guess = tuple[float, float, float, float, float, float]
 class Thresholds:
     """The thresholds of a projection.
 
-    With them, ``alpha = max(alpha0 - lam / weight, 0)`` and ``beta = min(max(beta0 - mu, 0), cap)``.
+    With them, ``alpha = max(alpha0 - lam / weight, 0)`` and ``beta = min(max(beta0 - mu, 0), cap)``, unless the
+    answer is zero: then the total and the cap are 0, and `lam` and `mu` say nothing.
 
     Attributes
     ----------
@@ -42,11 +44,11 @@ def as_guess(guess: Thresholds | None, weight: float, scale: float) -> Guess | N
     """Centres and half widths for the kernel, or None where the guess says nothing."""
     if guess is not None and not isinstance(guess, Thresholds):
         raise TypeError(f"guess must be the Thresholds of an earlier projection or None, got {guess!r}.")
-    if guess is None or not (guess.total > 0 and guess.mu > float("-inf")):
+    if guess is None or not guess.total > 0:
         return None
     numbers = (guess.lam / weight, guess.mu, guess.mu + guess.cap, *guess.widths)
     a, b, c, d, e, f = (scale * x for x in numbers)
-    return a, b, c, d, e, f
+    return (a, b, c, d, e, f) if all(map(isfinite, numbers)) and min(d, e, f) >= 0 else None
 
 
 def next_widths(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from taufpl.projection._checks import check_k, check_positive, check_total
+from taufpl.projection._checks import check_k, check_total, check_weight
 from taufpl.projection._level import Above, InfeasibleError, Kind, Problem, Solution, solve
 
 
@@ -57,7 +57,7 @@ def project_topk_simplex(
     k : int
         Between 1 and the size of beta.
     weight : float, default=1.0
-        Positive weight of alpha's part of the distance.
+        Weight of alpha's part of the distance, between 1e-12 and 1e12.
     xp : namespace, default=None
         The array library; needed for arrays that do not name it themselves (``__array_namespace__``).
 
@@ -75,7 +75,7 @@ def project_topk_simplex(
     xp = _namespace(alpha, xp)
     _check(xp, alpha=alpha, beta=beta)
     count = check_k(k, beta.shape[0])
-    weight = check_positive("weight", weight)
+    weight = check_weight(weight)
 
     def problem(u: float, v: float) -> Problem:
         return Problem(
@@ -166,6 +166,10 @@ def _write_beta(vector: ArrayReductions, offset: float, total: float, cap: float
         if abs(surplus) <= 8 * 2.0**-52 * total or free == 0:
             break
         offset += surplus / free
+    if abs(surplus) > 1e-9 * total + beta.shape[0] * 2.0**-1022:
+        raise ArithmeticError(
+            "the entries differ too much in size for double precision to hold their projection; please report them."
+        )
     return beta
 
 

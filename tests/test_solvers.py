@@ -1,0 +1,462 @@
+"""Solvers, judged from outside: every value is recomputed with plain NumPy from what they return."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from taufpl.operators import as_operator
+from taufpl.problem import Loss, RankingProblem, SquaredHinge, top_count
+from taufpl.solvers import Accelerated, Newton, Status, solve_path
+from taufpl.solvers._line_search import line_search
+from taufpl.solvers._model import FrozenModel, WorkingSet
+from taufpl.solvers._moments import Moments, RunningMoments
+from taufpl.solvers._newton_system import DiagonalEstimate, KrylovSystem
+from taufpl.solvers._smoothing import Activity, Maximiser, Smoothing
+
+
+def make_data(m=60, n=240, d=8, shift=1.5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m + n, d))
+    y = np.r_[np.ones(m, int), -np.ones(n, int)]
+    X[:m] += shift / np.sqrt(d)
+    order = rng.permutation(m + n)
+    return X[order], y[order]
+
+
+def make_problem(X, y, k, reg):
+    return RankingProblem(as_operator(X), np.flatnonzero(y > 0), np.flatnonzero(y < 0), k, reg)
+
+
+def judge(X, y, k, reg, result):
+    """Primal, dual, and how far the pair is from feasible, without the library."""
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
+    positive, negative = X[y > 0], X[y < 0]
+    m = len(positive)
+    coef, alpha, beta = result.coef, result.alpha, result.beta
+    top = np.sort(negative @ coef)[-k:].mean()
+    primal = np.mean(np.maximum(0, 1 - positive @ coef + top) ** 2) + reg / 2 * coef @ coef
+    v = positive.T @ alpha - negative.T @ beta
+    dual = -(v @ v / (2 * m * reg) + (alpha**2 / 4 - alpha).sum()) / m
+    total = max(alpha.sum(), 1e-300)
+    violation = max(-alpha.min(), -beta.min(), abs(alpha.sum() - beta.sum()), (beta - alpha.sum() / k).max())
+    return primal, dual, violation / total
+
+
+def assert_certified(X, y, k, reg, result, tol):
+    primal, dual, violation = judge(X, y, k, reg, result)
+    assert violation <= 1e-10
+    assert result.converged
+    assert (primal - dual) / primal <= tol * (1 + 1e-6) + 1e-12
+    assert result.primal == pytest.approx(primal, rel=1e-7)
+    assert result.dual == pytest.approx(dual, rel=1e-7, abs=1e-9 * primal)
+
+
+def quadratic_program(X, y, k, reg):
+    """min mean(u^2) + (reg/2)|w|^2 with u >= 1 - s+ + b, and b at least the top-k mean in its linear form."""
+    positive, negative = X[y > 0], X[y < 0]
+    w, u = cp.Variable(X.shape[1]), cp.Variable(len(positive), nonneg=True)
+    b, t, xi = cp.Variable(), cp.Variable(), cp.Variable(len(negative), nonneg=True)
+    constraints = [u >= 1 - positive @ w + b, xi >= negative @ w - t, b >= t + cp.sum(xi) / k]
+    goal = cp.sum_squares(u) / len(positive) + reg / 2 * cp.sum_squares(w)
+    problem = cp.Problem(cp.Minimize(goal), constraints)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return problem.value
+
+
+NEWTON, ACCELERATED = Newton(tol=1e-8), Accelerated(tol=1e-8)
+
+
+# The smallest reg is out of reach of the first-order method in reasonable time.
+@pytest.mark.parametrize(
+    ("solver", "reg"), [(NEWTON, 1e-4), (NEWTON, 1e-2), (NEWTON, 1.0), (ACCELERATED, 1e-2), (ACCELERATED, 1.0)]
+)
+@pytest.mark.parametrize("k", [1, 6, 40, 120])
+def test_objective_of_an_independent_solver(k, solver, reg):
+    X, y = make_data(30, 120, 5)
+    result = solver.solve(make_problem(X, y, k, reg))
+    assert result.converged
+    assert result.primal == pytest.approx(quadratic_program(X, y, k, reg), rel=1e-6)
+
+
+@pytest.mark.parametrize("reg", [1e-6, 1e-3, 1e-1, 1e2])
+@pytest.mark.parametrize("tau", [0.0, 0.001, 0.01, 0.1, 0.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_newton_gap_from_outside(storage, dtype, tau, reg):
+    X, y = make_data()
+    X = storage(X.astype(dtype))
+    k = top_count(tau, 240)
+    result = Newton(tol=1e-6).solve(make_problem(X, y, k, reg))
+    assert_certified(X, y, k, reg, result, 1e-6)
+    assert result.n_passes < 150
+
+
+@pytest.mark.parametrize("reg", [1e-1, 1.0, 1e2])
+@pytest.mark.parametrize("tau", [0.0, 0.001, 0.01, 0.1, 0.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_accelerated_gap_from_outside(storage, dtype, tau, reg):
+    X, y = make_data()
+    X = storage(X.astype(dtype))
+    k = top_count(tau, 240)
+    result = Accelerated(tol=1e-4).solve(make_problem(X, y, k, reg))
+    assert_certified(X, y, k, reg, result, 1e-4)
+
+
+def test_backtracking_reaches_the_same():
+    X, y = make_data()
+    problem = make_problem(X, y, 25, 0.1)
+    spectral, backtracking = (Accelerated(tol=1e-6, step=s).solve(problem) for s in ("spectral", "backtracking"))
+    assert_certified(X, y, 25, 0.1, backtracking, 1e-6)
+    assert backtracking.primal == pytest.approx(spectral.primal, rel=2e-6)
+
+
+def hard_data(name):
+    X, y = make_data(50, 200, 6)
+    match name:
+        case "ties":
+            return np.sign(X), y
+        case "integers":
+            return np.round(X), y
+        case "duplicates":
+            return np.repeat(X, 6, axis=0), np.repeat(y, 6)
+        case "columns":
+            X[:, 0], X[:, 1], X[:, 2] = 0.0, 7.0, X[:, 3]
+            return X, y
+        case "scales":
+            return X * 10.0 ** np.linspace(-5, 5, 6), y
+        case "offset":
+            return X + 1e4, y
+        case "one positive":
+            keep = np.r_[np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)]
+            return X[keep], y[keep]
+        case "separable":
+            return X + 8.0 * (y > 0)[:, None], y
+        case "reversed":
+            return X - 5.0 * (y > 0)[:, None], y
+        case "all rows alike":
+            return np.ones_like(X), y
+        case "all zero":
+            return np.zeros_like(X), y
+        case "wide":
+            return np.random.default_rng(3).normal(size=(len(y), 300)), y
+    raise AssertionError(name)
+
+
+HARD = [
+    "ties",
+    "integers",
+    "duplicates",
+    "columns",
+    "scales",
+    "offset",
+    "one positive",
+    "separable",
+    "reversed",
+    "all rows alike",
+    "all zero",
+    "wide",
+]
+
+
+@pytest.mark.parametrize("reg", [1e-6, 1e-2])
+@pytest.mark.parametrize("k", [1, 20, "n"])
+@pytest.mark.parametrize("name", HARD)
+def test_newton_on_hard_data(name, k, reg):
+    X, y = hard_data(name)
+    k = int((y < 0).sum()) if k == "n" else k
+    result = Newton(tol=1e-6).solve(make_problem(X, y, k, reg))
+    primal, dual, violation = judge(X, y, k, reg, result)
+    assert result.converged
+    assert violation <= 1e-10
+    assert (primal - dual) / primal <= 2e-6
+
+
+@pytest.mark.parametrize("reg", [1e-8, 1e-5, 1e-2, 10.0, 1e4])
+def test_newton_over_twelve_decades_of_reg(reg):
+    X, y = make_data()
+    result = Newton(tol=1e-6).solve(make_problem(X, y, 25, reg))
+    assert_certified(X, y, 25, reg, result, 1e-6)
+
+
+def test_a_collapsed_problem_is_certified():
+    X, y = make_data(shift=0.0, n=400)
+    result = Newton(tol=1e-8).solve(make_problem(X, y, 1, 1e-5))
+    assert result.converged
+    assert result.primal == pytest.approx(1.0, abs=1e-7)
+    assert result.dual == pytest.approx(1.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.1])
+def test_conjugate_gradients_on_many_features(tau):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((900, 3000), density=0.01, rng=rng, format="csr")
+    y = np.where(X[:, :300].sum(axis=1) + 0.3 * rng.normal(size=900) > 1.3, 1, -1)
+    k, reg = top_count(tau, int((y < 0).sum())), 1e-3
+    result = Newton(tol=1e-6).solve(make_problem(X, y, k, reg))
+    assert_certified(X, y, k, reg, result, 1e-6)
+
+
+def test_unused_rows_do_not_matter():
+    X, y = make_data()
+    keep = np.arange(0, 300, 2)
+    used = np.zeros(300, bool)
+    used[keep] = True
+    whole = RankingProblem(as_operator(X), np.flatnonzero((y > 0) & used), np.flatnonzero((y < 0) & used), 9, 0.01)
+    part = make_problem(X[keep], y[keep], 9, 0.01)
+    assert Newton().solve(whole).primal == pytest.approx(Newton().solve(part).primal, rel=3e-6)
+
+
+@pytest.mark.parametrize("solver", [Newton(tol=1e-6), Accelerated(tol=1e-4)])
+def test_history_passes_and_callback(solver):
+    X, y = make_data()
+    problem = make_problem(X, y, 25, 0.1)
+    seen = []
+    result = solver.solve(problem, callback=seen.append)
+    assert tuple(seen) == result.history
+    assert result.n_passes == pytest.approx(problem.operator.n_passes)
+    gaps = [record.gap for record in result.history]
+    assert gaps == sorted(gaps, reverse=True)
+    assert all(a.n_passes <= b.n_passes for a, b in zip(result.history, result.history[1:], strict=False))
+    assert result.history[-1].gap == result.gap <= solver.tol
+    # It counts this run only; the operator keeps its row norms, which saves the second run a pass.
+    assert solver.solve(problem).n_passes == pytest.approx(result.n_passes, abs=1.1)
+
+
+@pytest.mark.parametrize("kind", [Newton, Accelerated])
+def test_an_early_stop_is_admitted(kind):
+    X, y = make_data()
+    problem = make_problem(X, y, 25, 1e-3)
+    by_iterations = kind(max_iter=2).solve(problem)
+    assert by_iterations.status is Status.MAX_ITER
+    assert not by_iterations.converged
+    by_passes = kind(max_passes=5).solve(problem)
+    assert by_passes.status is Status.MAX_PASSES
+    primal, dual, violation = judge(X, y, 25, 1e-3, by_passes)
+    assert violation <= 1e-10
+    assert by_passes.gap == pytest.approx((primal - dual) / primal)
+
+
+def test_an_unreachable_tolerance_stalls():
+    X, y = make_data()
+    result = Newton(tol=-1.0).solve(make_problem(X, y, 25, 1e-3))  # rounding may bring the gap to 0
+    assert result.status is Status.STALLED
+    assert result.gap < 1e-9
+
+
+@pytest.mark.parametrize("solver", [Newton(tol=1e-6), Accelerated(tol=1e-4)])
+def test_a_warm_start_saves_passes(solver):
+    X, y = make_data()
+    cold = solver.solve(make_problem(X, y, 25, 0.1))
+    again = solver.solve(make_problem(X, y, 25, 0.1), start=cold)
+    assert again.converged
+    assert again.n_passes <= 4 + (60 if isinstance(solver, Accelerated) else 0)
+    near = solver.solve(make_problem(X, y, 20, 0.08), start=cold)
+    assert_certified(X, y, 20, 0.08, near, solver.tol)
+
+
+def test_path_certifies_every_cell():
+    X, y = make_data()
+    cells = list(solve_path(Newton(tol=1e-5), make_problem(X, y, 1, 1.0), [1, 25], [1e-3, 1e-1, 1e-2]))
+    assert [(k, reg) for k, reg, _ in cells] == [(k, reg) for k in (25, 1) for reg in (1e-1, 1e-2, 1e-3)]
+    for k, reg, result in cells:
+        assert_certified(X, y, k, reg, result, 1e-5)
+
+
+# The parts of the Newton solver.
+
+
+def smoothing_at(problem, rng, sigma=3.0):
+    centre = np.abs(rng.normal(size=problem.n_negative))
+    return Smoothing(problem, centre, sigma)
+
+
+def maximise(smoothing, coef):
+    now = smoothing.maximise(*smoothing.problem.scores(coef))
+    return Maximiser(now.alpha.copy(), now.beta.copy(), now.thresholds)
+
+
+def gradient_at(smoothing, coef):
+    now = maximise(smoothing, coef)
+    return smoothing.problem.ridge * coef - smoothing.problem.combine(now.alpha, now.beta)
+
+
+def psi(smoothing, coef):
+    problem, now = smoothing.problem, maximise(smoothing, coef)
+    positive, negative = problem.scores(coef)
+    value = problem.ridge / 2 * coef @ coef - now.alpha @ positive - problem.loss.conjugate(now.alpha).sum()
+    return value + now.beta @ negative - ((now.beta - smoothing.centre) ** 2).sum() / (2 * smoothing.sigma)
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize("sigma", [0.1, 3.0, 50.0])
+def test_gradient_and_hessian_of_psi_by_differences(k, sigma):
+    rng = np.random.default_rng(5)
+    X, y = make_data(20, 60, 5)
+    problem = make_problem(X, y, k, 0.01)
+    smoothing = smoothing_at(problem, rng, sigma)
+    coef = rng.normal(size=5)
+    gradient, step = gradient_at(smoothing, coef), 1e-5
+    eye = np.eye(5)
+    differences = [(psi(smoothing, coef + step * e) - psi(smoothing, coef - step * e)) / (2 * step) for e in eye]
+    np.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-5 * np.abs(gradient).max())
+
+    system = KrylovSystem(smoothing, maximise(smoothing, coef))
+    hessian = np.array([system.product(e) for e in eye])
+    step = 1e-7
+    columns = [
+        (gradient_at(smoothing, coef + step * e) - gradient_at(smoothing, coef - step * e)) / (2 * step) for e in eye
+    ]
+    np.testing.assert_allclose(hessian, columns, rtol=1e-5, atol=1e-6 * np.abs(hessian).max())
+
+
+def model_at(smoothing, coef, size):
+    problem = smoothing.problem
+    scores = tuple(x.copy() for x in problem.scores(coef))
+    now = maximise(smoothing, coef)
+    targets = tuple(x.copy() for x in smoothing.targets(*scores))
+    ones = (np.ones(problem.n_positive), np.ones(problem.n_negative))
+    chosen = WorkingSet.nearest(smoothing, targets, now, ones, size)
+    running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
+    return FrozenModel(smoothing, chosen, scores, now, problem.combine(now.alpha, now.beta), running), now
+
+
+@pytest.mark.parametrize("size", [5, 30, 60])
+def test_model_and_psi_share_direction_and_minimiser(size):
+    rng = np.random.default_rng(6)
+    X, y = make_data(20, 60, 5)
+    problem = make_problem(X, y, 7, 0.01)
+    smoothing = smoothing_at(problem, rng)
+    coef = 0.3 * rng.normal(size=5)
+    model, now = model_at(smoothing, coef, size)
+    gradient = gradient_at(smoothing, coef)
+    system = KrylovSystem(smoothing, now)
+    newton = system.solve(gradient, 1e-10, DiagonalEstimate(problem).at(system, smoothing))
+    np.testing.assert_allclose(model._direction(gradient), newton, rtol=1e-6, atol=1e-9)
+    way, _ = model.minimise(coef, gradient, 1e-16, 100)
+    assert gradient @ way < 0
+    if size == 60:  # every negative is followed, and the model is psi itself
+        assert np.linalg.norm(gradient_at(smoothing, coef + way)) <= 1e-6 * np.linalg.norm(gradient)
+
+
+@pytest.mark.parametrize("n_features", [40, 400])
+def test_krylov_solves_by_both_preconditioners(n_features):
+    rng = np.random.default_rng(7)
+    X, y = make_data(20, 60, n_features)
+    problem = make_problem(X, y, 7, 1e-4)
+    smoothing = smoothing_at(problem, rng)
+    system = KrylovSystem(smoothing, maximise(smoothing, 0.1 * rng.normal(size=n_features)))
+    gradient = rng.normal(size=n_features)
+    step = system.solve(gradient, 1e-8, DiagonalEstimate(problem).at(system, smoothing))
+    assert np.linalg.norm(system.product(step) + gradient) <= 1e-3 * np.linalg.norm(gradient)
+
+
+def test_activity_splits_the_rows():
+    rng = np.random.default_rng(8)
+    X, y = make_data(20, 60, 5)
+    smoothing = smoothing_at(make_problem(X, y, 7, 0.01), rng)
+    now = maximise(smoothing, rng.normal(size=5))
+    moving = Activity.of(now)
+    cap = now.beta.sum() / 7
+    assert np.all(now.alpha[moving.active] > 0)
+    np.testing.assert_allclose(now.beta[moving.capped], cap)
+    assert np.all((now.beta[moving.free] > 0) & (now.beta[moving.free] < cap))
+    assert np.count_nonzero(now.beta) == len(moving.free) + len(moving.capped)
+
+
+def test_moments_join_and_part():
+    X = np.random.default_rng(9).normal(size=(30, 4)) + 100.0
+    operator = as_operator(X)
+    whole, first, last = (Moments.of(operator, np.arange(*ends)) for ends in ((0, 30), (0, 12), (12, 30)))
+    for got, want in ((first.joined(last), whole), (whole.without(first), last)):
+        assert got.count == want.count
+        np.testing.assert_allclose(got.mean, want.mean)
+        np.testing.assert_allclose(got.gram, want.gram, atol=1e-9)
+    nothing = Moments.empty(4)
+    assert nothing.joined(first) is first
+    assert first.joined(nothing) is first
+    assert whole.without(whole).count == 0
+
+
+def test_running_moments_follow_the_set():
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(200, 4))
+    operator = as_operator(X)
+    running = RunningMoments(operator)
+    keep = np.ones(200, bool)
+    for _ in range(30):
+        keep[rng.integers(0, 200, 5)] ^= True
+        rows = np.flatnonzero(keep)
+        before = operator.n_passes
+        moments = running.update(rows)
+        centred = X[rows] - X[rows].mean(axis=0)
+        np.testing.assert_allclose(moments.gram, centred.T @ centred, atol=1e-9)
+        assert operator.n_passes - before <= 2.0
+
+
+@pytest.mark.parametrize("root", [0.01, 0.4, 1.0, 7.0, 300.0])
+def test_line_search_on_kinks(root):
+    t = line_search(lambda t: (1000.0 if t > root else 1.0) * (t - root), -root, tol=1e-3, max_eval=60)
+    assert t == pytest.approx(root, rel=2e-3)
+
+
+def test_line_search_stays_inside():
+    assert 0 < line_search(lambda t: None if t > 0.3 else t - 5.0, -5.0) <= 0.3
+    assert line_search(lambda t: None, -1.0) == 0.0
+
+
+class Absolute(Loss):
+    """A loss with nothing to offer to either solver."""
+
+    def value(self, margins):
+        return np.abs(1 - margins)
+
+    def derivative(self, margins):
+        return np.sign(margins - 1)
+
+    def conjugate(self, alpha):
+        return -alpha
+
+    def conjugate_derivative(self, alpha):
+        return -np.ones_like(alpha)
+
+
+@pytest.mark.parametrize(("kind", "needs"), [(Newton, "quadratic conjugate"), (Accelerated, "smooth conjugate")])
+def test_a_solver_says_what_it_needs_of_a_loss(kind, needs):
+    problem = RankingProblem(as_operator(np.eye(4)), [0], [1, 2, 3], 1, 1.0, Absolute())
+    with pytest.raises(ValueError, match=needs):
+        kind().solve(problem)
+
+
+def test_another_loss_works_in_both():
+    class Wider(SquaredHinge):
+        """l(u) = 2 max(0, 1 - u)^2, so that l*(-a) = a^2/8 - a."""
+
+        conjugate_curvature = conjugate_smoothness = 0.25
+
+        def value(self, margins):
+            return 2 * super().value(margins)
+
+        def derivative(self, margins):
+            return 2 * super().derivative(margins)
+
+        def conjugate(self, alpha):
+            return alpha * (alpha / 8 - 1)
+
+        def conjugate_derivative(self, alpha):
+            return alpha / 4 - 1
+
+        def best_scale(self, alpha, quadratic):
+            return float(alpha.sum()) / (2 * (quadratic + float(alpha @ alpha) / 8))
+
+    X, y = make_data()
+    rows = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    problem = RankingProblem(as_operator(X), *rows, 25, 0.2, Wider())
+    newton, accelerated = Newton(tol=1e-7).solve(problem), Accelerated(tol=1e-6).solve(problem)
+    assert newton.converged
+    assert accelerated.converged
+    assert newton.primal == pytest.approx(accelerated.primal, rel=2e-6)
+    # Twice the loss with twice the penalty is twice the objective.
+    plain = Newton(tol=1e-7).solve(make_problem(X, y, 25, 0.1))
+    assert newton.primal == pytest.approx(2 * plain.primal, rel=1e-6)
