@@ -3,8 +3,7 @@
 
 PYTHON ?= python3
 EXTRAS ?= dev,cli
-# Claims that need many simulated trials are marked slow and have their own target.
-PYTEST_ARGS ?= -m "not slow"
+PYTEST_ARGS ?=
 
 VENV := .venv
 ifeq ($(OS),Windows_NT)
@@ -20,7 +19,7 @@ SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune 
 	-o -name '*.c' -o -name '*.h' -o -name meson.build -o -name py.typed \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench clean
+.PHONY: help demo test lint format bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,15 +34,12 @@ $(READY): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check ".[$(EXTRAS)]"
 	@mv $@.new $@
 
-demo: $(READY) ## Fit a small problem and show the result
+demo: $(READY) ## Project two vectors, print a table and draw a picture
 	$(BIN)/python -m taufpl.demo
 
 test: $(READY) ## Run the tests, then the examples in the docstrings
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m pytest --doctest-modules --pyargs taufpl
-
-test-slow: $(READY) ## Run the tests of statistical claims
-	$(BIN)/python -m pytest -m slow
 
 lint: $(READY) ## Check format, lint rules and types
 	$(BIN)/python -m ruff format --check .

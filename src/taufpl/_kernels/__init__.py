@@ -1,1 +1,1 @@
-"""Compiled kernels: buffers in, buffers out, no policy."""
+"""Compiled kernels: buffers in, buffers out. They check no arguments and word no errors."""

@@ -283,11 +283,11 @@ def _bisect(
             target.fill(0.0)
         return targets[0], targets[1]
     if k == 1:
-        _projection_peers.project_pair(alpha, beta, alpha_max, beta_max, improved, pruned, tol, *targets)
+        _projection_peers.project_pair(alpha, beta, alpha_max, beta_max, improved, pruned, tol, targets[0], targets[1])
     else:
         work = np.empty(beta.size if pruned else 0)
         _projection_peers.project_topk(
-            alpha, beta, k, alpha_max, beta_min, beta_max, improved, pruned, tol, *targets, work
+            alpha, beta, k, alpha_max, beta_min, beta_max, improved, pruned, tol, targets[0], targets[1], work
         )
     return targets[0], targets[1]
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* One copy of each loop for each instruction set, chosen when the module is loaded. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#include <stdlib.h> /* defines __GLIBC__, without which there is no choosing at load time */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #include <immintrin.h>
 #define PEERS_X86
 #define PEERS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))

@@ -20,6 +20,7 @@ static inline int NAME(filter)(const T *x, ptrdiff_t n, split *s, split *t) {
     for (ptrdiff_t start = 0; start < n; start += BLOCK) {
         ptrdiff_t end = start + BLOCK < n ? start + BLOCK : n;
         for (ptrdiff_t i = start; i < end; i += LANES) {
+            PREFETCH(x + i + AHEAD);
             vec v = i + LANES <= end ? LOAD(x + i) : NAME(load_tail)(x + i, end - i);
             fine &= mask_bits(vec_ge(largest, v));
             running_step(&r, v);
@@ -63,6 +64,7 @@ static inline double NAME(write_all)(NAME(writer) *w, const T *x, T *out, ptrdif
     for (ptrdiff_t start = 0; start < n; start += BLOCK) {
         ptrdiff_t end = start + BLOCK < n ? start + BLOCK : n, i = start;
         for (; i + LANES <= end; i += LANES) {
+            PREFETCH(x + i + AHEAD);
             vec v = NAME(write_step)(w, LOAD(x + i), capped);
             if (stream) STREAM(out + i, v);
             else STORE(out + i, v);

@@ -8,6 +8,14 @@
 /* Outputs of this size are not kept in the caches. */
 #define STREAM_BYTES (16 << 20)
 
+/* Entries ahead of the present one to ask memory for. */
+#define AHEAD 512
+#if defined(__GNUC__)
+#define PREFETCH(p) __builtin_prefetch(p)
+#else
+#define PREFETCH(p) ((void)(p))
+#endif
+
 /* A split while its pass is under way, in registers. */
 typedef struct {
     vec low, high, clip, origin, anchor, partial;

@@ -1,0 +1,243 @@
+"""Ranking positives above the mean of the k highest negatives: primal, dual, and the gap between them.
+
+With m positives X+, n negatives X- and T_k(s) the mean of the k largest entries of s::
+
+    primal   P(w) = (1/m) sum_i l(x_i+ . w - T_k(X- w)) + (reg/2) |w|^2
+    dual     D(alpha, beta) = -(1/m) ( |v|^2 / (2 m reg) + sum_i l*(-alpha_i) ),   v = X+' alpha - X-' beta
+    set      alpha >= 0, beta >= 0, sum alpha = sum beta, beta_j <= (sum alpha) / k
+    link     w = v / (m reg)
+
+D <= P always, with equality at the optimum only. P(0) = l(0), which is 1 for the paper's loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taufpl.operators import Operator
+from taufpl.problem._loss import Loss, SquaredHinge, Vector
+
+Rows = NDArray[np.intp]
+
+# Above this share of rows with weight, one product with all rows is cheaper than picking them.
+_MOST_ROWS = 0.9
+
+
+def top_count(tau: float, n_negative: int) -> int:
+    """Count the highest negatives that a tolerance tau speaks of: k = floor(tau n) + 1, at most n.
+
+    Examples
+    --------
+    >>> top_count(0.1, 100), top_count(0.0, 100), top_count(1.0, 100)
+    (11, 1, 100)
+    """
+    # A product such as .07 * 100 lies just above or below the whole number that was meant.
+    return min(math.floor(tau * n_negative * (1.0 + 4e-16)) + 1, n_negative)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A primal value, a dual value at a feasible pair, and (primal - dual) / primal."""
+
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """Relative gap; at least 0 up to rounding, and at most 1 where the dual value is not negative."""
+        return (self.primal - self.dual) / self.primal
+
+
+@dataclass(frozen=True, slots=True)
+class OptimalityResiduals:
+    """How far (w, alpha, beta) is from satisfying each optimality condition, all zero at the optimum.
+
+    Attributes
+    ----------
+    link : float
+        |w - v/(m reg)| relative to the larger of the two.
+    slope : float
+        max_i |alpha_i + l'(s_i - T_k)|.
+    ranking : float
+        T_k(s-) - (beta . s-) / sum(beta), never negative: do the highest negatives carry the weight?
+    infeasibility : float
+        Largest violation of the dual set, relative to sum(alpha).
+    """
+
+    link: float
+    slope: float
+    ranking: float
+    infeasibility: float
+
+
+class RankingProblem:
+    """The primal and dual ranking problem over the rows of one operator.
+
+    Positives and negatives are rows of the same operator, named by their indices, so that nothing is copied.
+    Methods that take scores touch no data; `scores` and `combine` are the two that do.
+
+    Parameters
+    ----------
+    operator : Operator
+        The data, m + n rows or more.
+    positive_rows, negative_rows : array-like of int
+        Indices of the m positives and of the n negatives.
+    k : int
+        How many of the highest negatives count, between 1 and n. See :func:`top_count`.
+    reg : float
+        Positive weight of the penalty.
+    loss : Loss, default=None
+        SquaredHinge if None.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        positive_rows: ArrayLike,
+        negative_rows: ArrayLike,
+        k: int,
+        reg: float,
+        loss: Loss | None = None,
+    ) -> None:
+        self.operator = operator
+        self.positive_rows: Rows = np.asarray(positive_rows, dtype=np.intp)
+        self.negative_rows: Rows = np.asarray(negative_rows, dtype=np.intp)
+        self.k = int(k)
+        self.reg = float(reg)
+        self.loss = SquaredHinge() if loss is None else loss
+        for name, rows in (("positive_rows", self.positive_rows), ("negative_rows", self.negative_rows)):
+            if rows.ndim != 1 or rows.size == 0:
+                raise ValueError(f"{name} must name at least one row, got an array of shape {rows.shape}.")
+        if not 1 <= self.k <= self.n_negative:
+            raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
+        if not (self.reg > 0 and math.isfinite(self.reg)):
+            raise ValueError(f"reg must be positive and finite, got {reg!r}.")
+        # Where the rows are consecutive, scores are split by views.
+        self._positive_part = _as_slice(self.positive_rows)
+        self._negative_part = _as_slice(self.negative_rows)
+
+    @property
+    def n_positive(self) -> int:
+        """Number of positives, m."""
+        return int(self.positive_rows.size)
+
+    @property
+    def n_negative(self) -> int:
+        """Number of negatives, n."""
+        return int(self.negative_rows.size)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, d."""
+        return int(self.operator.shape[1])
+
+    @property
+    def ridge(self) -> float:
+        """Curvature m reg that the penalty gives to m P."""
+        return self.n_positive * self.reg
+
+    def replace(self, *, k: int | None = None, reg: float | None = None) -> RankingProblem:
+        """Pose the same problem on the same data with another k or reg."""
+        return RankingProblem(
+            self.operator,
+            self.positive_rows,
+            self.negative_rows,
+            self.k if k is None else k,
+            self.reg if reg is None else reg,
+            self.loss,
+        )
+
+    # Products with the data.
+
+    def scores(self, coef: Vector) -> tuple[Vector, Vector]:
+        """(X+ w, X- w). One pass."""
+        scores = np.asarray(self.operator.matvec(coef), dtype=np.float64)
+        return scores[self._positive_part], scores[self._negative_part]
+
+    def combine(self, alpha: Vector, beta: Vector) -> Vector:
+        """Sum v = X+' alpha - X-' beta. Only rows with weight are touched."""
+        is_positive, is_negative = np.flatnonzero(alpha), np.flatnonzero(beta)
+        n_rows = self.operator.shape[0]
+        if is_positive.size + is_negative.size > _MOST_ROWS * n_rows:
+            weights = np.zeros(n_rows)
+            weights[self._positive_part] = alpha
+            weights[self._negative_part] = -beta
+            return np.asarray(self.operator.rmatvec(weights), dtype=np.float64)
+        rows = np.concatenate((self.positive_rows[is_positive], self.negative_rows[is_negative]))
+        weights = np.concatenate((alpha[is_positive], -beta[is_negative]))
+        return np.asarray(self.operator.rmatvec_rows(weights, rows), dtype=np.float64)
+
+    # Values.
+
+    def top_mean(self, negative_scores: Vector) -> float:
+        """T_k: mean of the k largest scores."""
+        if self.k == 1:
+            return float(negative_scores.max())
+        if self.k == self.n_negative:
+            return float(negative_scores.mean())
+        return float(np.partition(negative_scores, -self.k)[-self.k :].mean())
+
+    def primal(self, positive_scores: Vector, top_mean: float, squared_norm: float) -> float:
+        """P from the scores of the positives, T_k of the negatives' and |w|^2."""
+        losses = self.loss.value(positive_scores - top_mean)
+        return float(losses.mean()) + 0.5 * self.reg * squared_norm
+
+    def dual(self, alpha: Vector, squared_norm: float) -> tuple[float, float]:
+        """Highest dual value on the ray through a feasible pair, and the scale where it is reached.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (m,)
+        squared_norm : float
+            |X+' alpha - X-' beta|^2.
+
+        Returns
+        -------
+        value : float
+            D(theta alpha, theta beta), a lower bound on P everywhere.
+        theta : float
+            The dual set is a cone, so that the scaled pair is feasible too.
+        """
+        quadratic = squared_norm / (2.0 * self.ridge)
+        theta = self.loss.best_scale(alpha, quadratic) if alpha.any() else 1.0
+        total = theta * theta * quadratic + float(self.loss.conjugate(theta * alpha).sum())
+        return -total / self.n_positive, theta
+
+    def primal_from_dual(self, alpha: Vector, beta: Vector) -> Vector:
+        """Primal point w = (X+' alpha - X-' beta) / (m reg)."""
+        return self.combine(alpha, beta) / self.ridge
+
+    def certify(self, coef: Vector, alpha: Vector, beta: Vector) -> Certificate:
+        """Recompute both values from scratch, without rescaling. Up to two passes."""
+        positive, negative = self.scores(coef)
+        direction = self.combine(alpha, beta)
+        squared = float(direction @ direction)
+        conjugates = float(self.loss.conjugate(alpha).sum())
+        dual = -(squared / (2.0 * self.ridge) + conjugates) / self.n_positive
+        return Certificate(self.primal(positive, self.top_mean(negative), float(coef @ coef)), dual)
+
+    def residuals(self, coef: Vector, alpha: Vector, beta: Vector) -> OptimalityResiduals:
+        """Residual of every optimality condition at (w, alpha, beta). Up to two passes."""
+        positive, negative = self.scores(coef)
+        top = self.top_mean(negative)
+        link = self.primal_from_dual(alpha, beta)
+        size = max(float(np.linalg.norm(coef)), float(np.linalg.norm(link)))
+        total = float(alpha.sum())
+        mean = float(beta @ negative) / total if total > 0 else top
+        excess = (abs(total - beta.sum()), beta.max() - total / self.k, -alpha.min(), -beta.min(), 0.0)
+        return OptimalityResiduals(
+            link=float(np.linalg.norm(coef - link)) / size if size > 0 else 0.0,
+            slope=float(np.abs(alpha + self.loss.derivative(positive - top)).max()),
+            ranking=top - mean,
+            infeasibility=float(max(excess)) / total if total > 0 else float(max(excess)),
+        )
+
+
+def _as_slice(rows: Rows) -> Rows | slice:
+    if rows[-1] - rows[0] == rows.size - 1 and bool(np.all(np.diff(rows) == 1)):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

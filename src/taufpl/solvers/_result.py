@@ -1,0 +1,158 @@
+"""What a solver returns, and the book it keeps while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.problem import RankingProblem
+from taufpl.projection import Thresholds
+
+Vector = NDArray[np.float64]
+
+
+class Status(StrEnum):
+    """Why a solver stopped."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    MAX_PASSES = "max_passes"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a solver's history: best values so far, after so many passes and seconds."""
+
+    n_passes: float
+    seconds: float
+    primal: float
+    dual: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The best primal point and the best feasible dual pair that a solver has seen.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+    alpha : ndarray of shape (m,)
+    beta : ndarray of shape (n,)
+        A feasible pair; `coef` and the pair may come from different iterations.
+    primal, dual : float
+        P(coef) and D(alpha, beta) <= P everywhere.
+    gap : float
+        (primal - dual) / primal.
+    n_iter : int
+    n_passes : float
+        Passes over the data spent by this run.
+    status : Status
+    history : tuple of Record
+    thresholds : Thresholds or None
+        Of the last projection: the guess of a solver that starts from here.
+    sigma : float or None
+        Last proximal step of the Newton solver, which a warm start continues from.
+    """
+
+    coef: Vector
+    alpha: Vector
+    beta: Vector
+    primal: float
+    dual: float
+    gap: float
+    n_iter: int
+    n_passes: float
+    status: Status
+    history: tuple[Record, ...]
+    thresholds: Thresholds | None = None
+    sigma: float | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap came under the tolerance."""
+        return self.status is Status.CONVERGED
+
+
+Callback = Callable[[Record], None]
+
+
+class Tracker:
+    """Best primal and best dual point, tracked apart, with the history of the gap between them.
+
+    It starts from w = 0, where P = l(0), and from the dual pair (0, 0), where D = -l*(0) = 0: both cost nothing.
+    """
+
+    def __init__(self, problem: RankingProblem, tol: float, callback: Callback | None) -> None:
+        self.problem = problem
+        self.tol = tol
+        self.coef: Vector = np.zeros(problem.n_features)
+        self.alpha: Vector = np.zeros(problem.n_positive)
+        self.beta: Vector = np.zeros(problem.n_negative)
+        self.primal = float(problem.loss.value(np.zeros(1))[0])
+        self.dual = -float(problem.loss.conjugate(np.zeros(1))[0])
+        self.history: list[Record] = []
+        self._callback = callback
+        self._passes_before = problem.operator.n_passes
+        self._began = time.perf_counter()
+
+    @property
+    def gap(self) -> float:
+        """Relative gap between the best values."""
+        return (self.primal - self.dual) / self.primal
+
+    @property
+    def n_passes(self) -> float:
+        """Passes spent since the tracker was made."""
+        return self.problem.operator.n_passes - self._passes_before
+
+    def see_primal(self, coef: Vector, value: float) -> None:
+        """Keep the point if it is the best so far."""
+        if value < self.primal:
+            self.primal, self.coef = value, coef.copy()
+
+    def see_dual(self, alpha: Vector, beta: Vector, squared_norm: float) -> None:
+        """Keep the pair, at its best scale, if it is the best so far."""
+        value, theta = self.problem.dual(alpha, squared_norm)
+        if value > self.dual:
+            self.dual = value
+            np.multiply(alpha, theta, out=self.alpha)
+            np.multiply(beta, theta, out=self.beta)
+
+    def record(self) -> bool:
+        """Write a line of history; return whether the gap is under the tolerance."""
+        seconds = time.perf_counter() - self._began
+        line = Record(self.n_passes, seconds, self.primal, self.dual, self.gap)
+        self.history.append(line)
+        if self._callback is not None:
+            self._callback(line)
+        return line.gap <= self.tol
+
+    def result(
+        self,
+        status: Status,
+        n_iter: int,
+        thresholds: Thresholds | None = None,
+        sigma: float | None = None,
+    ) -> Result:
+        """Close the book."""
+        return Result(
+            coef=self.coef,
+            alpha=self.alpha,
+            beta=self.beta,
+            primal=self.primal,
+            dual=self.dual,
+            gap=self.gap,
+            n_iter=n_iter,
+            n_passes=self.n_passes,
+            status=status,
+            history=tuple(self.history),
+            thresholds=thresholds,
+            sigma=sigma,
+        )
