@@ -110,6 +110,24 @@ def against_a_copy(n: int) -> None:
     table(["entries", *(f"k = {name}" for name in SHARES)], rows)
 
 
+def by_entries(sizes: list[int], folder: Path) -> None:
+    print("### By entries and n, k = n/100 (times a copy of both vectors; cold / guess)\n")
+    rows, curves = [], {}
+    for name in DISTRIBUTIONS:
+        cells = []
+        for n in sizes:
+            case = Case(name, n, max(1, n // 100))
+            copy, cold, warm = (best_of(call, budget=0.2) for call in (case.copy, case.cold, case.warm))
+            cells.append(f"{cold / copy:.1f} / {warm / copy:.1f}")
+            curves.setdefault(f"{name}, cold", []).append(cold)
+            curves.setdefault(f"{name}, guess", []).append(warm)
+            if name == "normal":
+                curves.setdefault("copy", []).append(copy)
+        rows.append([name, *cells])
+    table(["entries", *(f"n = m = {n:,}" for n in sizes)], rows)
+    draw(folder / "projection_entries.png", sizes, curves, "Projection on the top-k simplex, k = n/100")
+
+
 def by_instruction_set(n: int) -> None:
     print(f"### By instruction set, normal entries, n = m = {n:,}, k = n/100 (times the copy; cold / guess)\n")
     before, rows = kernels.instruction_set(), []
@@ -205,11 +223,11 @@ def overhead() -> None:
 
 
 def draw(path: Path, sizes: list[int], curves: dict[str, list[float]], title: str) -> None:
-    """Ours thick, the others thin; curves for the same k share a colour."""
+    """Ours thick, the others thin; curves for the same k, or the same entries, share a colour."""
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     colours: dict[str, str] = {}
     for name, seconds in curves.items():
-        ours, group = name.startswith("taufpl"), name.rpartition("k = ")[2]
+        ours, group = name.startswith("taufpl") or name.endswith("cold"), name.rpartition("k = ")[2].partition(", ")[0]
         colours.setdefault(group, f"C{len(colours)}")
         style = {"linewidth": 2.5, "linestyle": "-"} if ours else {"linewidth": 1.2, "linestyle": "--"}
         times = 1e3 * np.array(seconds)
@@ -233,6 +251,7 @@ def main() -> None:
     overhead()
     against_a_copy(10 ** min(largest, 6))
     by_instruction_set(10 ** min(largest, 6))
+    by_entries([10**e for e in range(3, largest + 1)], arguments.folder)
     if not arguments.quick:
         slope([10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7])
     against_ibis([10**e for e in range(3, largest + 1)], arguments.folder)
