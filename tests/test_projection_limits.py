@@ -38,7 +38,7 @@ def test_entries_many_decades_apart(sigma):
 
 
 def test_no_answer_is_better_than_a_wrong_one():
-    """Forty decades are too many; then the sum must be right or there must be an error."""
+    """Forty decades may be too many; then the sum must be right or there must be an error."""
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(100):
@@ -49,7 +49,7 @@ def test_no_answer_is_better_than_a_wrong_one():
             refused += 1
         else:
             assert found.sum() == pytest.approx(total, rel=1e-12)
-    assert 0 < refused < 100
+    assert refused <= 10
 
 
 @pytest.mark.parametrize("factor", [1e-26, 1e-4, 1.0, 100.0, 1e4, 1e16, 1e26])

@@ -175,11 +175,11 @@ cdef outcome find_thresholds(task *t, level_problem *p, buffers *space, bint has
             t.plan = plan_around(t, p, status, margin)
             refinements += 1
             continue
-        margin *= 1024.0
         attempt += 1
         if attempt > OPEN_AFTER + 1 + REFINE:
             return c_OVERFLOW  # with every interval open only an overflow leaves a threshold without a place
-        if attempt > OPEN_AFTER or refinements > 0:
+        if status == OUTSIDE and (attempt > OPEN_AFTER or refinements > 0):
             open_everything(t)
+            margin *= 1024.0
         elif not replan(t, p, status, attempt):
             return c_NO_MEMORY
