@@ -1,6 +1,7 @@
 """The projections for arrays of any library that follows the array API standard, by reductions alone.
 
-The answers are those of :mod:`taufpl.projection`; NumPy arrays are projected much faster there.
+The answers are those of :mod:`taufpl.projection`, up to rounding relative to the largest entry; where entries lie so
+many decades apart that this loses the sum, an ArithmeticError says so. NumPy arrays are projected much faster there.
 """
 
 from __future__ import annotations
