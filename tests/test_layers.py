@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "taufpl"
 
 # From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
-UTILITIES = ("_extras", "_validation")
+UTILITIES = ("_extras", "exceptions")
 LAYERS = ("_kernels", "operators", "projection", "problem", "solvers", "thresholding", "estimators")
 BESIDE = len(LAYERS) + 1
 
@@ -145,7 +145,7 @@ def test_a_violation_is_reported(path, text):
     [
         ("__init__.py", "from taufpl.estimators import TauFPLRanker\nfrom . import metrics"),
         ("estimators/_ranker.py", "from ._base import Base\nfrom ..solvers import newton"),
-        ("estimators/_ranker.py", "from taufpl import _validation, problem"),
+        ("estimators/_ranker.py", "from taufpl import _extras, problem"),
         ("solvers/newton.py", "'''Knows no torch and no issparse.'''\nimport numpy as np"),
         ("operators/_dask.py", "import dask.array as da\nfrom scipy.sparse import issparse"),
         ("metrics.py", "from taufpl.thresholding import order_statistic"),

@@ -2,4 +2,8 @@
 
 from importlib.metadata import version as _version
 
+from taufpl.estimators import TauFPLRanker, TauFPLRankerCV, TauPath, tau_path
+
+__all__ = ["TauFPLRanker", "TauFPLRankerCV", "TauPath", "tau_path"]
+
 __version__ = _version("taufpl")

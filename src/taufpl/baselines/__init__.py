@@ -1,1 +1,5 @@
 """Other people's methods, for comparison."""
+
+from taufpl.baselines._toppush import TopPush
+
+__all__ = ["TopPush"]

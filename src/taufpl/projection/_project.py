@@ -117,10 +117,25 @@ def project_topk_simplex(
     def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
         return kernels.topk_simplex(x[0], x[1], count, weight, to[0], to[1], as_guess(guess, weight, scale))
 
-    answer = _run(kernel, inputs, outputs, ("alpha", "beta"))
+    answer = _run(kernel, detached(inputs, outputs), outputs, ("alpha", "beta"))
     if not return_thresholds:
         return outputs[0], outputs[1]
     return outputs[0], outputs[1], _thresholds(answer, weight, count, guess)
+
+
+def project_topk_simplex_into(
+    alpha: Array, beta: Array, k: int, weight: float, guess: Thresholds | None, out: tuple[Array, Array]
+) -> Thresholds:
+    """:func:`project_topk_simplex` for solvers, which call it many times on short vectors: arguments are not checked.
+
+    All arrays are C-contiguous and of one floating type, `out` shares no memory with the inputs, 1 <= k <= n, and the
+    weight is a float in its range.
+    """
+
+    def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
+        return kernels.topk_simplex(x[0], x[1], k, weight, to[0], to[1], as_guess(guess, weight, scale))
+
+    return _thresholds(_run(kernel, (alpha, beta), out, ("alpha", "beta")), weight, k, guess)
 
 
 def project_topk_cone(
@@ -165,7 +180,7 @@ def project_topk_cone(
     def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
         return kernels.topk_cone(x[0], count, to[0], as_guess(guess, 1.0, scale))
 
-    answer = _run(kernel, inputs, outputs, ("beta",))
+    answer = _run(kernel, detached(inputs, outputs), outputs, ("beta",))
     return (outputs[0], _thresholds(answer, 0.0, count, guess)) if return_thresholds else outputs[0]
 
 
@@ -217,7 +232,7 @@ def project_capped_simplex(
             return (kernels.ZERO_ANSWER, *(0.0,) * 7)
         return kernels.capped_simplex(x[0], total * scale, most * scale, count, to[0], as_guess(guess, 1.0, scale))
 
-    answer = _run(kernel, inputs, outputs, ("beta",))
+    answer = _run(kernel, detached(inputs, outputs), outputs, ("beta",))
     if answer[0] == kernels.NOT_FEASIBLE:
         finite = int(np.isfinite(inputs[0]).sum())
         raise ValueError(
@@ -228,7 +243,6 @@ def project_capped_simplex(
 
 def _run(kernel: Kernel, inputs: Vectors, outputs: Vectors, names: tuple[str, ...]) -> tuple[float, ...]:
     """Call the kernel; look after what it reports instead of an answer."""
-    inputs = detached(inputs, outputs)
     answer = kernel(inputs, outputs, 1.0)
     if answer[0] == kernels.OVERFLOW:
         answer = _run_scaled(kernel, inputs, outputs)

@@ -1,0 +1,85 @@
+"""TopPush (Li, Jin and Zhou 2014): positives above the highest negative."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from sklearn.base import _fit_context
+
+from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer
+from taufpl.estimators._solve import solve_ranking
+from taufpl.problem import RankingProblem
+from taufpl.solvers import Callback
+
+
+class TopPush(LinearScorer):
+    """Rank positives above the single highest negative: the case k = 1 of :class:`taufpl.TauFPLRanker`.
+
+    ::
+
+        P(w) = (1/m) sum_i max(0, 1 - (x_i+ . w - max_j x_j- . w))^2 + (reg/2) |w|^2
+
+    `predict` says positive above every training negative.
+
+    Parameters
+    ----------
+    reg : float, default=0.01
+        Weight of the penalty, positive.
+    solver, tol, max_iter, pos_label, callback
+        As in :class:`taufpl.TauFPLRanker`, whose fitted attributes it has too.
+
+    References
+    ----------
+    N. Li, R. Jin and Z.-H. Zhou, "Top rank optimization in linear time", NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.baselines import TopPush
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [1000, 100])
+    >>> X = rng.normal(size=(1100, 5)) + 2.0 * y[:, np.newaxis]
+    >>> int(TopPush().fit(X, y).predict(X)[y == 0].sum())
+    0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearScorer._parameter_constraints,
+        **SOLVER_CONSTRAINTS,
+        "reg": REG_CONSTRAINT,
+    }
+
+    def __init__(
+        self,
+        reg: float = 0.01,
+        *,
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        pos_label: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.reg = reg
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the ranking.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Two different labels.
+
+        Returns
+        -------
+        self
+        """
+        operator, labels = self._read(X, y)
+        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, 1, self.reg)
+        return self._keep(solve_ranking(problem, self._choice(), callback=self.callback), problem, tau=0.0)

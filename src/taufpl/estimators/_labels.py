@@ -1,0 +1,64 @@
+"""From labels to the rows of two classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+
+@dataclass(frozen=True, slots=True)
+class TwoClasses:
+    """The labels of a binary problem, and which rows have them.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    positive_rows, negative_rows : ndarray of int
+    """
+
+    classes: NDArray[Any]
+    positive_rows: NDArray[np.intp]
+    negative_rows: NDArray[np.intp]
+
+
+def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
+    """Tell positives from negatives.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Two different labels.
+    pos_label : label, default=None
+        Which of them is positive; None takes the second in sorted order.
+
+    Raises
+    ------
+    ValueError
+        If there are not exactly two labels, or `pos_label` is not one of them.
+    """
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    labels, codes = np.unique(y, return_inverse=True)
+    if len(labels) > 2 or kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. "
+            "Turn y into two labels, for example y == the_label_to_find."
+        )
+    if len(labels) < 2:
+        raise ValueError(
+            f"y must have two classes, negatives and positives; got one class only, {labels[0]!r}, in {len(y)} rows."
+        )
+    positive = 1
+    if pos_label is not None:
+        found = np.flatnonzero(labels == pos_label)
+        if len(found) != 1:
+            raise ValueError(f"pos_label must be one of the labels in y, {labels.tolist()}; got {pos_label!r}.")
+        positive = int(found[0])
+    return TwoClasses(
+        labels[[1 - positive, positive]], np.flatnonzero(codes == positive), np.flatnonzero(codes != positive)
+    )

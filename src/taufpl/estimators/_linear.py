@@ -1,0 +1,154 @@
+"""What all linear estimators share: parameters of the solver, validation, decision function, prediction."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from taufpl.estimators._labels import TwoClasses, split_labels
+from taufpl.estimators._solve import Ranking, SolverChoice
+from taufpl.exceptions import RankingCollapseWarning
+from taufpl.operators import Operator, as_operator
+from taufpl.problem import RankingProblem
+from taufpl.thresholding import top_threshold
+
+Vector = NDArray[np.float64]
+
+SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
+    "solver": [StrOptions({"newton", "accelerated"})],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+    "callback": [callable, None],
+}
+TAU_CONSTRAINT = [Interval(Real, 0, 1, closed="neither")]
+REG_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
+TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
+
+# Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
+_ROUNDINGS = 64.0
+
+
+class LinearScorer(ClassifierMixin, BaseEstimator):
+    """A linear score with a threshold: subclasses write `fit` and end it with `_keep`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
+        Minus the threshold.
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"pos_label": "no_validation"}
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return as_operator(self._checked(X, reset=False)).matvec(self.coef_[0]) + self.intercept_[0]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each row: positive where the score is strictly above the threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        is_positive = self.decision_function(X) > 0
+        return self.classes_[is_positive.astype(np.intp)]
+
+    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
+        return validate_data(
+            self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
+        )
+
+    def _read(self, X: Any, y: Any) -> tuple[Operator, TwoClasses]:
+        """Validate the data of a fit; set `classes_`."""
+        X, y = self._checked(X, y)
+        labels = split_labels(y, self.pos_label)
+        self.classes_ = labels.classes
+        return as_operator(X), labels
+
+    def _choice(self) -> SolverChoice:
+        return SolverChoice(self.solver, self.tol, self.max_iter)
+
+    def _keep(self, ranking: Ranking, problem: RankingProblem, tau: float) -> Self:
+        """Set what a fit leaves behind, and warn where it did not go as hoped."""
+        result = ranking.result
+        self.coef_ = result.coef[np.newaxis].copy()
+        self.intercept_ = np.array([-train_threshold(problem, result.coef, tau)])
+        self.primal_objective_ = result.primal
+        self.dual_objective_ = result.dual
+        self.dual_gap_ = (result.primal - result.dual) / result.primal
+        self.n_iter_ = max(1, result.n_iter)
+        self.n_passes_ = result.n_passes
+        self.history_ = result.history
+        self.converged_ = bool(self.dual_gap_ <= self.tol)
+        self.collapsed_ = ranking.collapsed
+        if not self.converged_:
+            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
+        elif self.collapsed_:
+            warn_collapsed(type(self).__name__, problem)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def train_threshold(problem: RankingProblem, coef: Vector, tau: float) -> float:
+    """Proposition 1's threshold on the negatives that the ranking was trained on, safe against rounding.
+
+    The negative at the threshold must not be predicted positive because its score was summed in another order, so
+    that the threshold is raised by a bound on that rounding. Costs one pass.
+    """
+    _, scores = problem.scores(coef)
+    threshold = top_threshold(scores, tau)
+    at_threshold = problem.negative_rows[np.flatnonzero(scores == threshold)[:1]]
+    norm = float(np.sqrt(problem.operator.row_gram(at_threshold)[0, 0]))
+    return threshold + _ROUNDINGS * np.finfo(np.float64).eps * norm * float(np.linalg.norm(coef))
+
+
+def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
+    """Say how far the solver came."""
+    warnings.warn(
+        f"{name} stopped after {n_iter} iterations at a relative gap of {gap:.2g}, above tol={tol:g}: its objective is "
+        "certified to that gap only. Raise max_iter or tol, increase reg, or scale the features.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_collapsed(name: str, problem: RankingProblem) -> None:
+    """Say what has happened and what helps."""
+    warnings.warn(
+        f"{name} found nothing better than w = 0, for any reg: the mean of the {problem.n_positive} positives is an "
+        f"average of negatives in which the worst {problem.k} of {problem.n_negative} decide, so that no direction "
+        "separates them. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the negatives "
+        "than tau, or tau itself.",
+        RankingCollapseWarning,
+        stacklevel=4,
+    )

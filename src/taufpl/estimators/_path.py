@@ -1,0 +1,137 @@
+"""Rankings over a grid of tolerances and penalties."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import validate_params
+from sklearn.utils.validation import check_X_y
+
+from taufpl.estimators._grid import reg_grid, tau_grid
+from taufpl.estimators._labels import split_labels
+from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT
+from taufpl.estimators._solve import SolverChoice
+from taufpl.operators import as_operator
+from taufpl.problem import RankingProblem, top_count
+from taufpl.solvers import Callback, Result, solve_path
+from taufpl.thresholding import top_threshold
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TauPath:
+    """Solutions over a grid, one row a tau and one column a reg, in the order in which they were asked for.
+
+    Attributes
+    ----------
+    taus, regs : ndarray
+    coefs : ndarray of shape (n_taus, n_regs, n_features)
+    thresholds : ndarray of shape (n_taus, n_regs)
+        The (floor(tau n) + 1)-th largest score of a training negative.
+    primal_objectives, dual_objectives, dual_gaps : ndarray of shape (n_taus, n_regs)
+    n_passes : ndarray of shape (n_taus, n_regs)
+        Passes over the data of each solve, which started from a neighbour's solution.
+    converged : ndarray of bool of shape (n_taus, n_regs)
+    """
+
+    taus: Array
+    regs: Array
+    coefs: Array
+    thresholds: Array
+    primal_objectives: Array
+    dual_objectives: Array
+    dual_gaps: Array
+    n_passes: Array
+    converged: NDArray[np.bool_]
+
+
+@validate_params(
+    {**SOLVER_CONSTRAINTS, "tau_scale": TAU_SCALE_CONSTRAINT, "pos_label": "no_validation"},
+    prefer_skip_nested_validation=True,
+)
+def tau_path(
+    X: Any,
+    y: ArrayLike,
+    taus: ArrayLike,
+    regs: ArrayLike,
+    *,
+    tau_scale: float = 1.0,
+    solver: str = "newton",
+    tol: float = 1e-4,
+    max_iter: int | None = None,
+    pos_label: Any = None,
+    callback: Callback | None = None,
+) -> TauPath:
+    """Rankings for every tau and reg of a grid, each solved from its neighbour's solution.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+        Two different labels.
+    taus : float or array-like of float
+        Tolerances between 0 and 1.
+    regs : float or array-like of float
+        Weights of the penalty, positive.
+    tau_scale, solver, tol, max_iter, pos_label
+        As in :class:`TauFPLRanker`.
+    callback : callable, default=None
+        Gets a record after every iteration of every solve.
+
+    Returns
+    -------
+    TauPath
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import tau_path
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [500, 100])
+    >>> X = rng.normal(size=(600, 5)) + y[:, np.newaxis]
+    >>> path = tau_path(X, y, taus=[0.05, 0.1], regs=np.geomspace(1, 0.01, 20))
+    >>> path.coefs.shape, bool(path.converged.all())
+    ((2, 20, 5), True)
+    """
+    data, target = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
+    labels = split_labels(target, pos_label)
+    tau_values, reg_values = tau_grid(taus), reg_grid(regs)
+    ks = np.array([top_count(min(1.0, tau_scale * tau), labels.negative_rows.size) for tau in tau_values])
+    problem = RankingProblem(as_operator(data), labels.positive_rows, labels.negative_rows, ks[0], reg_values[0])
+    path = _empty_path(tau_values, reg_values, problem.n_features)
+    choice = SolverChoice(solver, tol, max_iter)
+    for k, reg, result in solve_path(choice, problem, ks.tolist(), reg_values.tolist(), callback):
+        _, negative = problem.scores(result.coef)
+        for row, column in itertools.product(np.flatnonzero(ks == k), np.flatnonzero(reg_values == reg)):
+            _fill(path, (int(row), int(column)), result, top_threshold(negative, tau_values[row]), tol)
+    return path
+
+
+def _empty_path(taus: Array, regs: Array, n_features: int) -> TauPath:
+    shape = (taus.size, regs.size)
+    return TauPath(
+        taus=taus,
+        regs=regs,
+        coefs=np.empty((*shape, n_features)),
+        thresholds=np.empty(shape),
+        primal_objectives=np.empty(shape),
+        dual_objectives=np.empty(shape),
+        dual_gaps=np.empty(shape),
+        n_passes=np.empty(shape),
+        converged=np.empty(shape, dtype=bool),
+    )
+
+
+def _fill(path: TauPath, cell: tuple[int, int], result: Result, threshold: float, tol: float) -> None:
+    path.coefs[cell] = result.coef
+    path.thresholds[cell] = threshold
+    path.primal_objectives[cell] = result.primal
+    path.dual_objectives[cell] = result.dual
+    path.dual_gaps[cell] = result.gap
+    path.n_passes[cell] = result.n_passes
+    path.converged[cell] = result.gap <= tol

@@ -1,0 +1,139 @@
+"""The ranking of the paper as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from sklearn.base import _fit_context
+
+from taufpl.estimators._linear import (
+    REG_CONSTRAINT,
+    SOLVER_CONSTRAINTS,
+    TAU_CONSTRAINT,
+    TAU_SCALE_CONSTRAINT,
+    LinearScorer,
+)
+from taufpl.estimators._solve import solve_ranking
+from taufpl.problem import RankingProblem, top_count
+from taufpl.solvers import Callback
+
+
+class TauFPLRanker(LinearScorer):
+    """Rank positives above the mean of the worst tau share of the negatives.
+
+    With m positives, n negatives, k = floor(tau_scale tau n) + 1 and T_k(s) the mean of the k largest entries of s, it
+    minimises ::
+
+        P(w) = (1/m) sum_i max(0, 1 - (x_i+ . w - T_k(X- w)))^2 + (reg/2) |w|^2
+
+    to a certified relative gap. `predict` compares with the (floor(tau n) + 1)-th largest score of a training negative,
+    which is an optimistic threshold: on new data the false-positive rate may exceed tau. Use it to rank.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Tolerated false-positive rate, between 0 and 1.
+    reg : float, default=0.01
+        Weight of the penalty, positive. Its best value depends on the scale of the features.
+    tau_scale : float, default=1.0
+        The ranking trains at tau_scale tau, the threshold stays at tau. 2 is the 2tau variant of the paper; where
+        tau_scale tau is 1 or more, all negatives count alike.
+    solver : {"newton", "accelerated"}, default="newton"
+        The second-order solver, or the paper's.
+    tol : float, default=1e-4
+        Relative duality gap (P - D) / P at which to stop.
+    max_iter : int, default=None
+        Bound on the solver's iterations; None is 1,000 for newton and 100,000 for accelerated.
+    pos_label : label, default=None
+        The label of positives; None takes the second of the two in sorted order.
+    callback : callable, default=None
+        Gets a :class:`taufpl.solvers.Record` after every iteration, for progress.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
+        Minus the threshold.
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    primal_objective_, dual_objective_ : float
+        P at `coef_`, and a lower bound on P everywhere.
+    dual_gap_ : float
+        Their difference relative to P.
+    n_iter_ : int
+    n_passes_ : float
+        Passes over the data that the solver took.
+    converged_ : bool
+        Whether `dual_gap_` came down to `tol`.
+    collapsed_ : bool
+        Whether w = 0 is the optimum, for every reg: no direction ranks better than none. Then nothing is predicted
+        positive, and a :class:`taufpl.exceptions.RankingCollapseWarning` says what helps.
+    history_ : tuple of Record
+        Passes, seconds, primal and dual value and gap after every iteration.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import TauFPLRanker
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 100])
+    >>> X = rng.normal(size=(2100, 5)) + 2.0 * y[:, np.newaxis]
+    >>> ranker = TauFPLRanker(tau=0.01).fit(X, y)
+    >>> bool(ranker.predict(X)[y == 0].mean() <= 0.01), bool(ranker.dual_gap_ <= 1e-4)
+    (True, True)
+    >>> float(ranker.predict(X)[y == 1].mean())
+    0.99
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearScorer._parameter_constraints,
+        **SOLVER_CONSTRAINTS,
+        "tau": TAU_CONSTRAINT,
+        "reg": REG_CONSTRAINT,
+        "tau_scale": TAU_SCALE_CONSTRAINT,
+    }
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        reg: float = 0.01,
+        *,
+        tau_scale: float = 1.0,
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        pos_label: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.tau = tau
+        self.reg = reg
+        self.tau_scale = tau_scale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the ranking.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real numbers. Dense data in C or Fortran order and CSR data of type float32 or float64 are not copied.
+        y : array-like of shape (n_samples,)
+            Two different labels.
+
+        Returns
+        -------
+        self
+        """
+        operator, labels = self._read(X, y)
+        k = top_count(min(1.0, self.tau_scale * self.tau), labels.negative_rows.size)
+        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
+        ranking = solve_ranking(problem, self._choice(), callback=self.callback)
+        return self._keep(ranking, problem, self.tau)

@@ -1,0 +1,132 @@
+"""The ranking with reg chosen on held-out folds."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval
+
+from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, LinearScorer
+from taufpl.estimators._search import RegSearch, make_folds, make_grid
+from taufpl.estimators._solve import solve_ranking
+from taufpl.problem import RankingProblem, top_count
+
+
+class TauFPLRankerCV(LinearScorer):
+    """The ranking of :class:`TauFPLRanker` with reg chosen by cross-validation.
+
+    In each fold the grid is walked from the largest reg down, each fit starting from the one before. A value is judged
+    by the share of held-out positives above the (floor(tau n) + 1)-th largest of the n held-out negatives. Where the
+    best value is an end of the grid, and better than its neighbour, the grid is extended there. The chosen ranking is
+    then fitted on all data.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Tolerated false-positive rate, between 0 and 1.
+    regs : int or array-like of float, default=10
+        The grid, or how many values it has, from 1e-5 to 10 in equal factors.
+    cv : int, cross-validation generator or iterable, default=5
+        As in scikit-learn; an int stratifies without shuffling.
+    tau_scale : float, default=1.0
+        The ranking trains at tau_scale tau; judgement and threshold stay at tau.
+    max_extensions : int, default=20
+        How many values the grid may grow by. 0 keeps it as given.
+    solver, tol, max_iter, pos_label, callback
+        As in :class:`TauFPLRanker`; the callback sees the final fit.
+    n_jobs : int, default=None
+        Folds that are walked at the same time; None is 1, -1 all cores.
+
+    Attributes
+    ----------
+    reg_ : float
+        The chosen value.
+    best_score_ : float
+        Its mean share over the folds.
+    cv_results_ : dict of ndarrays
+        One entry a value, in the order of `param_reg`, largest first: `split<i>_test_score`, `mean_test_score`,
+        `std_test_score`, `rank_test_score`, and `mean_fit_time`, `mean_n_passes` of a fold.
+    n_extensions_ : int
+        How many values were added to the grid.
+    coef_, intercept_, classes_, primal_objective_, dual_objective_, dual_gap_, n_iter_, n_passes_, converged_, \
+collapsed_, history_, n_features_in_, feature_names_in_
+        Of the final fit, as in :class:`TauFPLRanker`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import TauFPLRankerCV
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 100])
+    >>> X = rng.normal(size=(2100, 5)) + y[:, np.newaxis]
+    >>> ranker = TauFPLRankerCV(tau=0.05, regs=[1.0, 0.1, 0.01]).fit(X, y)
+    >>> bool(ranker.reg_ in ranker.cv_results_["param_reg"])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearScorer._parameter_constraints,
+        **SOLVER_CONSTRAINTS,
+        "tau": TAU_CONSTRAINT,
+        "regs": [Interval(Integral, 2, None, closed="left"), "array-like"],
+        "cv": ["cv_object"],
+        "tau_scale": TAU_SCALE_CONSTRAINT,
+        "max_extensions": [Interval(Integral, 0, None, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        regs: int | ArrayLike = 10,
+        cv: Any = 5,
+        *,
+        tau_scale: float = 1.0,
+        max_extensions: int = 20,
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        pos_label: Any = None,
+        callback: Any = None,
+    ) -> None:
+        self.tau = tau
+        self.regs = regs
+        self.cv = cv
+        self.tau_scale = tau_scale
+        self.max_extensions = max_extensions
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.pos_label = pos_label
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose reg, then learn the ranking on all data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Two different labels.
+
+        Returns
+        -------
+        self
+        """
+        operator, labels = self._read(X, y)
+        folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows)
+        search = RegSearch(operator, folds, self.tau, self.tau_scale, self._choice(), self.n_jobs)
+        self.n_extensions_ = search.run(make_grid(self.regs), self.max_extensions)
+        self.cv_results_ = search.table()
+        best = search.best()
+        self.reg_ = float(self.cv_results_["param_reg"][best])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        k = top_count(min(1.0, self.tau_scale * self.tau), labels.negative_rows.size)
+        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)
+        return self._keep(solve_ranking(problem, self._choice(), callback=self.callback), problem, self.tau)

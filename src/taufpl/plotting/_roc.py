@@ -1,0 +1,308 @@
+"""ROC curve on a logarithmic FPR axis, where a small tolerance has room."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taufpl.plotting import _style
+from taufpl.plotting._bands import Band, curve_counts, roc_band
+from taufpl.plotting._scores import (
+    Vector,
+    check_threshold,
+    check_tolerance,
+    find_attribute,
+    respond,
+    split_scores,
+)
+
+
+class ROCDisplay:
+    """ROC curve with a logarithmic FPR axis, the tolerance marked, and a confidence band.
+
+    The curve is a staircase: at an FPR of f it shows the highest TPR that a threshold reaches without more false
+    positives than f. Straight lines between the points, as usual elsewhere, would promise what only a coin toss
+    between two thresholds gives, and a logarithmic axis would bend them.
+
+    Make it by :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    fpr, tpr : ndarray of shape (n_points,)
+        Rates at every threshold, from (0, 0) to (1, 1).
+    band : Band, default=None
+        Rectangles of the confidence band; None for none.
+    band_kind : str, default=None
+        ``"pointwise"`` or ``"simultaneous"``, for the legend.
+    confidence : float, default=0.95
+    n_negative : int, default=None
+        Sets the left end of the axis: half a false positive.
+    tau : float, default=None
+        Tolerance on the false-positive rate.
+    operating_point : tuple of two floats, default=None
+        FPR and TPR at the threshold that a classifier uses.
+    name : str, default=None
+        Name in the legend.
+    pos_label : label, default=None
+
+    Attributes
+    ----------
+    tpr_at_tau : float or None
+        TPR at the tolerance, by the staircase.
+    tpr_interval_at_tau : tuple of two floats or None
+        Where the confidence band lies at the tolerance.
+    ax_, figure_, line_ : matplotlib objects
+        After `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.plotting import ROCDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> score = rng.normal(size=2200) + 2.5 * y
+    >>> display = ROCDisplay.from_predictions(y, score, tau=0.01, name="shifted normals")
+    >>> low, high = display.tpr_interval_at_tau
+    >>> print(f"{display.tpr_at_tau:.3f} between {low:.3f} and {high:.3f}")
+    0.570 between 0.395 and 0.692
+    """
+
+    def __init__(
+        self,
+        *,
+        fpr: Vector,
+        tpr: Vector,
+        band: Band | None = None,
+        band_kind: str | None = None,
+        confidence: float = 0.95,
+        n_negative: int | None = None,
+        tau: float | None = None,
+        operating_point: tuple[float, float] | None = None,
+        name: str | None = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.fpr, self.tpr = fpr, tpr
+        self.band, self.band_kind, self.confidence = band, band_kind, confidence
+        self.n_negative = n_negative
+        self.tau = check_tolerance(tau)
+        self.operating_point = operating_point
+        self.name, self.pos_label = name, pos_label
+
+    @property
+    def tpr_at_tau(self) -> float | None:
+        """Highest TPR of the points with FPR of at most tau."""
+        if self.tau is None:
+            return None
+        # A share such as 7/100 may lie a rounding above the tolerance that was meant to equal it.
+        return float(self.tpr[np.searchsorted(self.fpr, self.tau * (1.0 + 4e-16), side="right") - 1])
+
+    @property
+    def tpr_interval_at_tau(self) -> tuple[float, float] | None:
+        """Lowest and highest TPR of the band at tau."""
+        if self.tau is None or self.band is None:
+            return None
+        low, high = self.band.at(self.tau)
+        return float(low), float(high)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        tau: float | None = None,
+        pos_label: Any = None,
+        name: str | None = None,
+        band: str | None = "pointwise",
+        confidence: float = 0.95,
+        ax: Any = None,
+        **line_options: Any,
+    ) -> Self:
+        """Draw the curve of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `decision_function`, or `predict_proba` and `classes_`. Where it has
+            an attribute `tau` (or a pipeline's last step or a search's best estimator has), the tolerance is taken
+            from there, and the operating point, a decision function of 0, is marked.
+        X : array-like of shape (n_samples, n_features)
+            Samples that the estimator was not fitted on.
+        y : array-like of shape (n_samples,)
+        tau : float, default=None
+            Tolerance to mark; None for the estimator's own, if it has one.
+        pos_label, name, band, confidence, ax, **line_options
+            As for :meth:`from_predictions`.
+
+        Returns
+        -------
+        display : ROCDisplay
+        """
+        response = respond(estimator, X, pos_label)
+        own_tau = find_attribute(estimator, "tau")
+        return cls.from_predictions(
+            y,
+            response.scores,
+            tau=own_tau if tau is None else tau,
+            threshold=None if own_tau is None else response.threshold,
+            pos_label=response.pos_label,
+            name=type(estimator).__name__ if name is None else name,
+            band=band,
+            confidence=confidence,
+            ax=ax,
+            **line_options,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        tau: float | None = None,
+        threshold: float | None = None,
+        pos_label: Any = None,
+        name: str | None = None,
+        band: str | None = "pointwise",
+        confidence: float = 0.95,
+        ax: Any = None,
+        **line_options: Any,
+    ) -> Self:
+        """Draw the curve of scores.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            Labels of two classes.
+        y_score : array-like of shape (n_samples,)
+            Higher for samples that look more positive.
+        tau : float, default=None
+            Tolerance to mark, with the TPR there.
+        threshold : float, default=None
+            Score strictly above which a sample is called positive: its FPR and TPR are marked.
+        pos_label : label, default=None
+            The positive class; None for the second in sorted order.
+        name : str, default=None
+        band : {"pointwise", "simultaneous"} or None, default="pointwise"
+            ``"pointwise"``: at each FPR alone, the true TPR lies in the band with the confidence given, by
+            Clopper-Pearson intervals. ``"simultaneous"``: the whole true curve does, by the
+            Dvoretzky-Kiefer-Wolfowitz inequality, which is too wide to speak of FPRs under about
+            1/sqrt(number of negatives).
+        confidence : float, default=0.95
+        ax : matplotlib axes, default=None
+            Where to draw; several displays may share them.
+        **line_options
+            Passed to matplotlib's `plot`.
+
+        Returns
+        -------
+        display : ROCDisplay
+        """
+        scores = split_scores(y_true, y_score, pos_label)
+        threshold = check_threshold(threshold)
+        n_negative, n_positive = scores.negative.size, scores.positive.size
+        false, true = curve_counts(scores)
+        display = cls(
+            fpr=false / n_negative,
+            tpr=true / n_positive,
+            band=None if band is None else roc_band(false, true, n_negative, n_positive, band, confidence),
+            band_kind=band,
+            confidence=confidence,
+            n_negative=n_negative,
+            tau=tau,
+            operating_point=None if threshold is None else scores.rates(threshold),
+            name=name,
+            pos_label=scores.pos_label,
+        )
+        return display.plot(ax=ax, **line_options)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **line_options: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            New ones if None.
+        name : str, default=None
+            Name in the legend, in place of the display's own.
+        **line_options
+            Passed to matplotlib's `plot`.
+
+        Returns
+        -------
+        display : ROCDisplay
+        """
+        self.figure_, self.ax_ = _style.new_axes(ax, "to draw a ROC curve")
+        style = {"label": self._label(self.name if name is None else name), **line_options}
+        (self.line_,) = self.ax_.plot(
+            np.maximum(self.fpr, _style.TINY),
+            self.tpr,
+            drawstyle="steps-post",
+            **_style.curve_style(self.ax_, style),
+        )
+        if self.band is not None:
+            self._draw_band(self.line_.get_color())
+        self._draw_marks(self.line_.get_color())
+        self._frame()
+        return self
+
+    def _label(self, name: str | None) -> str | None:
+        """Name of the curve with what it reaches at the tolerance."""
+        if self.tpr_at_tau is None:
+            return name
+        reached = f"TPR {_style.percent(self.tpr_at_tau)} at τ"
+        if self.tpr_interval_at_tau is not None:
+            low, high = (100.0 * end for end in self.tpr_interval_at_tau)
+            reached += f" ({low:.1f} to {high:.1f} %)"
+        return reached if name is None else f"{name}: {reached}"
+
+    def _draw_band(self, colour: Any) -> None:
+        assert self.band is not None
+        key = f"band {self.band_kind} {self.confidence}"
+        label = f"{_style.percent(self.confidence)} confidence, {self.band_kind}"
+        fpr, low, high = self.band.steps(_style.TINY)
+        self.ax_.fill_between(fpr, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
+        if _style.once(self.ax_, key):
+            # One grey patch in the legend explains the bands of all curves.
+            patch = self.ax_.fill_between([], [], color=_style.GREY, alpha=0.3, linewidth=0, label=label)
+            patch.set_gid(f"{_style.MARK} {key}")
+
+    def _draw_marks(self, colour: Any) -> None:
+        if self.tau is not None:
+            _style.mark_tolerance(self.ax_, self.tau, shade=True)
+            self.ax_.plot(self.tau, self.tpr_at_tau, "o", color=colour, markersize=6, zorder=4)
+        if self.operating_point is not None:
+            fpr, tpr = self.operating_point
+            self.ax_.plot(
+                max(fpr, self._left_end()),
+                tpr,
+                "D",
+                color=colour,
+                markerfacecolor="white",
+                markeredgewidth=1.6,
+                markersize=7,
+                zorder=5,
+                clip_on=False,
+                label=f"operating point: FPR {_style.percent(fpr)}, TPR {_style.percent(tpr)}",
+            )
+
+    def _left_end(self) -> float:
+        """Half a false positive, or a third of the tolerance where that is less."""
+        half = 1e-4 if self.n_negative is None else 0.5 / self.n_negative
+        return half if self.tau is None else min(half, self.tau / 3.0)
+
+    def _frame(self) -> None:
+        ax, left = self.ax_, self._left_end()
+        if ax.get_xscale() == "log":
+            left = min(left, ax.get_xlim()[0])
+        ax.set_xscale("log")
+        ax.set(xlim=(left, 1.0), ylim=(0.0, 1.02))
+        ax.set(xlabel="False-positive rate (logarithmic)", ylabel="True-positive rate")
+        _style.percent_axis(ax.xaxis)
+        _style.percent_axis(ax.yaxis)
+        _style.tidy(ax)
+        _style.title(ax, "ROC at small false-positive rates")
+        _style.legend_below(ax)

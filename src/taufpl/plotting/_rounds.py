@@ -1,0 +1,154 @@
+"""What each out-of-bootstrap round found: its threshold, and its rates on the samples left out."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from taufpl._extras import require
+from taufpl.plotting import _style
+from taufpl.plotting._scores import check_threshold, check_tolerance, check_vector, find_attribute
+
+
+class RoundsDisplay:
+    """Thresholds of the rounds with their mean and spread; beside them, out-of-bag FPR against TPR.
+
+    Make it by :meth:`from_estimator`, or from arrays with the constructor and `plot`.
+
+    Parameters
+    ----------
+    thresholds, fpr, tpr : array-like of shape (n_rounds,)
+        One a round: the threshold chosen, and the rates it has on the samples that the round left out.
+    tau : float, default=None
+        Tolerance on the false-positive rate.
+    threshold : float, default=None
+        The threshold in use at the end; None for the mean of the rounds.
+    name : str, default=None
+        Title.
+
+    Attributes
+    ----------
+    ax_ : ndarray of two matplotlib axes
+        After `plot`, as is `figure_`.
+
+    Examples
+    --------
+    >>> from taufpl.plotting import RoundsDisplay
+    >>> display = RoundsDisplay([2.1, 2.4, 2.2], fpr=[0.012, 0.007, 0.01], tpr=[0.66, 0.58, 0.61], tau=0.01)
+    >>> display.n_over
+    1
+    >>> display = display.plot()
+    """
+
+    def __init__(
+        self,
+        thresholds: ArrayLike,
+        fpr: ArrayLike,
+        tpr: ArrayLike,
+        *,
+        tau: float | None = None,
+        threshold: float | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.thresholds = check_vector(thresholds, "thresholds")
+        self.fpr = check_vector(fpr, "fpr", self.thresholds.size)
+        self.tpr = check_vector(tpr, "tpr", self.thresholds.size)
+        self.tau = check_tolerance(tau)
+        self.threshold = check_threshold(threshold)
+        self.name = name
+
+    @property
+    def n_over(self) -> int | None:
+        """Rounds whose out-of-bag FPR is above the tolerance."""
+        return None if self.tau is None else int((self.fpr > self.tau * (1.0 + 4e-16)).sum())
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, name: str | None = None, ax: Any = None) -> Self:
+        """Draw the rounds of a classifier fitted with out-of-bootstrap thresholds.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted; its `evidence_` is a :class:`taufpl.thresholding.Evidence` with rounds.
+        name : str, default=None
+            Title; None for the estimator's class.
+        ax : sequence of two matplotlib axes, default=None
+
+        Returns
+        -------
+        display : RoundsDisplay
+        """
+        check_is_fitted(estimator)
+        evidence = find_attribute(estimator, "evidence_")
+        rounds = getattr(evidence, "rounds", None)
+        if rounds is None:
+            raise ValueError(
+                f"estimator must have been fitted with out-of-bootstrap rounds, and this {type(estimator).__name__} "
+                "has none. Fit it with threshold='oob'."
+            )
+        display = cls(
+            rounds.thresholds,
+            rounds.fpr,
+            rounds.tpr,
+            tau=evidence.tau,
+            threshold=evidence.threshold,
+            name=type(estimator).__name__ if name is None else name,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : sequence of two matplotlib axes, default=None
+            New ones if None.
+
+        Returns
+        -------
+        display : RoundsDisplay
+        """
+        self.figure_, self.ax_ = _style.new_panels(ax, "to draw rounds", columns=2, size=(9.0, 4.6))
+        self._draw_thresholds(self.ax_[0])
+        self._draw_rates(self.ax_[1])
+        for panel in self.ax_:
+            _style.tidy(panel)
+            _style.legend_below(panel)
+        return self
+
+    def _draw_thresholds(self, ax: Any) -> None:
+        is_finite = np.isfinite(self.thresholds)
+        number, found = 1 + np.flatnonzero(is_finite), self.thresholds[is_finite]
+        refused = "" if is_finite.all() else f" ({np.count_nonzero(~is_finite)} infinite, not shown)"
+        ax.plot(number, found, "o", color=_style.BLUE, markersize=5, label=f"threshold of a round{refused}")
+        if found.size:
+            mean = float(found.mean())
+            spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
+            ax.axhspan(mean - spread, mean + spread, color=_style.BLUE, alpha=0.13, linewidth=0)
+            label = f"mean {mean:.4g}, standard deviation {spread:.2g}"
+            ax.axhline(mean, color=_style.BLUE, linewidth=1.4, label=label)
+        if self.threshold is not None and np.isfinite(self.threshold):
+            label = f"in use: {self.threshold:.4g}"
+            ax.axhline(self.threshold, color=_style.BLACK, linewidth=1.2, linestyle="--", label=label)
+        ticker = require("matplotlib.ticker", "plot", "to label the axes")
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+        ax.set(xlabel="Round", ylabel="Threshold (score)")
+        _style.title(ax, "Thresholds" if self.name is None else f"{self.name}: thresholds")
+
+    def _draw_rates(self, ax: Any) -> None:
+        label = "a round" if self.n_over is None else f"a round ({self.n_over} of {self.fpr.size} above τ)"
+        ax.plot(self.fpr, self.tpr, "o", color=_style.BLUE, markersize=5, label=label)
+        fpr, tpr = float(self.fpr.mean()), float(self.tpr.mean())
+        label = f"mean: FPR {_style.percent(fpr)}, TPR {_style.percent(tpr)}"
+        ax.plot(fpr, tpr, "D", color=_style.VERMILLION, markersize=8, markeredgecolor="white", label=label)
+        right = 1.08 * max(float(self.fpr.max()), 0.0 if self.tau is None else 1.25 * self.tau)
+        ax.set_xlim(0.0, right if right > 0 else 1.0)
+        if self.tau is not None:
+            _style.mark_tolerance(ax, self.tau, shade=True)
+        ax.set(xlabel="Out-of-bag false-positive rate", ylabel="Out-of-bag true-positive rate")
+        _style.percent_axis(ax.xaxis)
+        _style.percent_axis(ax.yaxis)
+        _style.title(ax, "Out-of-bag rates")

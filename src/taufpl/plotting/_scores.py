@@ -1,0 +1,152 @@
+"""What displays accept as labels and scores, and how scores are had from an estimator."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from taufpl.thresholding._checks import check_scores, check_tau
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScores:
+    """Scores of the two classes, each sorted upward, and the label that counts as positive."""
+
+    negative: Vector
+    positive: Vector
+    pos_label: Any
+
+    def rates(self, threshold: float) -> tuple[float, float]:
+        """FPR and TPR of calling positive what lies strictly above the threshold."""
+        return _share_above(self.negative, threshold), _share_above(self.positive, threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Scores from an estimator, the score above which it says positive, and the positive label (None: unknown)."""
+
+    scores: Vector
+    threshold: float
+    pos_label: Any
+
+
+def _share_above(ascending: Vector, threshold: float) -> float:
+    return 1.0 - float(np.searchsorted(ascending, threshold, side="right")) / ascending.size
+
+
+def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -> ClassScores:
+    """Check labels and scores, and part the scores by class.
+
+    Infinite scores are kept: a classifier that refuses everything has them. Missing ones are an error.
+    """
+    labels = column_or_1d(y_true)
+    scores = check_scores("y_score", y_score)
+    if labels.size != scores.size:
+        raise ValueError(
+            f"y_score must have one score for each entry of y_true, {labels.size}; got {scores.size}. "
+            "Pass labels and scores of the same samples."
+        )
+    pos_label = check_pos_label(labels, pos_label)
+    is_positive = labels == pos_label
+    return ClassScores(np.sort(scores[~is_positive]), np.sort(scores[is_positive]), pos_label)
+
+
+def check_pos_label(labels: NDArray[Any], pos_label: Any) -> Any:
+    """Return the positive label: the one given, or the second in sorted order."""
+    classes = np.unique(labels)
+    if classes.size != 2:
+        kinds = "class" if classes.size == 1 else "classes"
+        raise ValueError(
+            f"y_true must hold two classes, got {classes.size} {kinds}: {classes[:5].tolist()}. "
+            "Rates need negatives and positives both; draw a sample that has them."
+        )
+    if pos_label is None:
+        return classes[1]
+    if not np.any(classes == pos_label):
+        raise ValueError(f"pos_label must be one of the classes of y_true, {classes.tolist()}; got {pos_label!r}.")
+    return pos_label
+
+
+def respond(estimator: Any, X: Any, pos_label: Any = None) -> Response:
+    """Scores by `decision_function`, else by the positive class's column of `predict_proba`.
+
+    The threshold is 0 for the first and 1/2 for the second. `decision_function` speaks for `classes_[1]`; where the
+    other class is asked for, its sign is turned. An estimator without `classes_` scores as it does.
+    """
+    check_is_fitted(estimator)
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None:
+        pos_label = _check_class(classes, pos_label)
+    if hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+        return Response(scores if classes is None or pos_label == classes[1] else -scores, 0.0, pos_label)
+    if hasattr(estimator, "predict_proba") and classes is not None:
+        column = 1 if pos_label == classes[1] else 0
+        return Response(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, column], 0.5, pos_label)
+    raise TypeError(
+        f"estimator must have decision_function, or predict_proba and classes_; {type(estimator).__name__} does not. "
+        "Pass scores to from_predictions instead."
+    )
+
+
+def _check_class(classes: Any, pos_label: Any) -> Any:
+    """Return the positive one of an estimator's two classes."""
+    if len(classes) != 2:
+        raise ValueError(
+            f"estimator must know two classes, got {len(classes)}: {np.asarray(classes)[:5].tolist()}. "
+            "Fit it to one class against the others."
+        )
+    if pos_label is None:
+        return classes[1]
+    if not np.any(np.asarray(classes) == pos_label):
+        raise ValueError(
+            f"pos_label must be one of the estimator's classes, {np.asarray(classes).tolist()}; got {pos_label!r}."
+        )
+    return pos_label
+
+
+def find_attribute(estimator: Any, name: str) -> Any:
+    """Attribute of an estimator, of a pipeline's last step or of a search's best estimator; None if nowhere."""
+    found = getattr(estimator, name, None)
+    if found is not None:
+        return found
+    if hasattr(estimator, "steps"):
+        return find_attribute(estimator.steps[-1][1], name)
+    if hasattr(estimator, "best_estimator_"):
+        return find_attribute(estimator.best_estimator_, name)
+    return None
+
+
+def check_tolerance(tau: Any) -> float | None:
+    """Return a tolerance as a float in (0, 1), or None."""
+    if tau is None:
+        return None
+    if np.ndim(tau) != 0:
+        raise ValueError(
+            f"tau must be one number here, got {np.size(tau)}. Draw a display for each of them, on the same axes."
+        )
+    return check_tau(tau)
+
+
+def check_threshold(threshold: Any) -> float | None:
+    """Return a threshold as a float, or None."""
+    if threshold is None:
+        return None
+    if math.isnan(float(threshold)):
+        raise ValueError("threshold must be a number, got nan. Pass None to draw none.")
+    return float(threshold)
+
+
+def check_vector(values: ArrayLike, name: str, size: int | None = None) -> Vector:
+    """One-dimensional array of floats without missing values, of a given size where one is asked for."""
+    vector = check_scores(name, values)
+    if size is not None and vector.size != size:
+        raise ValueError(f"{name} must have {size} entries, as many as the arrays beside it; got {vector.size}.")
+    return vector

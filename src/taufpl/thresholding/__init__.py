@@ -1,0 +1,29 @@
+"""Thresholds: scores in, a threshold and its evidence out. Positive is what scores strictly more."""
+
+from taufpl.thresholding._evidence import Evidence, Rounds
+from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
+from taufpl.thresholding._quantile import share_above, top_threshold
+from taufpl.thresholding._rules import (
+    NPScoreRule,
+    OrderStatistic,
+    ThresholdRule,
+    TrainQuantile,
+)
+from taufpl.thresholding._simultaneous import simultaneous_ranks
+from taufpl.thresholding._splits import stratified_rounds
+
+__all__ = [
+    "Evidence",
+    "NPScoreRule",
+    "OrderStatistic",
+    "Rounds",
+    "ThresholdRule",
+    "TrainQuantile",
+    "fpr_upper_bound",
+    "negatives_needed",
+    "order_rank",
+    "share_above",
+    "simultaneous_ranks",
+    "stratified_rounds",
+    "top_threshold",
+]

@@ -1,0 +1,68 @@
+"""Checks of arguments. Every message: the parameter, what it must be, what it got."""
+
+from __future__ import annotations
+
+import operator
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Scores = NDArray[np.float64]
+
+
+def check_scores(name: str, scores: ArrayLike) -> Scores:
+    """One-dimensional, not empty, without NaN. Infinite scores have a rank like any other."""
+    x = np.asarray(scores)
+    if x.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got an array of shape {x.shape}.")
+    if x.size == 0:
+        raise ValueError(f"{name} must have at least one entry, got none.")
+    if x.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}.")
+    x = x.astype(np.float64, copy=False)
+    is_nan = np.isnan(x)
+    if is_nan.any():
+        raise ValueError(
+            f"{name} must not hold NaN, got {int(is_nan.sum())} of them, the first at index {int(is_nan.argmax())}. "
+            "A NaN has no rank: repair the scorer or leave those rows out."
+        )
+    return x
+
+
+def check_tau(tau: Any, name: str = "tau", *, zero: bool = False) -> float:
+    """A tolerance strictly between 0 and 1; 0 itself is allowed where `zero` says so."""
+    number = _as_float(name, tau)
+    if not (0 < number < 1 or (zero and number == 0)):
+        needed = "at least 0 and below 1" if zero else "strictly between 0 and 1"
+        raise ValueError(f"{name} must be {needed}, got {tau!r}. It is a share: write 0.01 for 1 %.")
+    return number
+
+
+def check_delta(delta: Any, name: str = "delta") -> float:
+    """A probability of failure strictly between 0 and 1."""
+    number = _as_float(name, delta)
+    if not 0 < number < 1:
+        raise ValueError(
+            f"{name} must be strictly between 0 and 1, got {delta!r}. "
+            "It is the probability with which the statement may fail, for example 0.05."
+        )
+    return number
+
+
+def check_count(name: str, value: Any, least: int = 0) -> int:
+    """A whole number, at least `least`."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}.") from None
+    if count < least:
+        raise ValueError(f"{name} must be at least {least}, got {count}.")
+    return count
+
+
+def _as_float(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    return float(value)

@@ -1,0 +1,99 @@
+"""What a threshold rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """What the rounds of out-of-bootstrap thresholding found, one entry a round.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (n_rounds,)
+        The threshold that the round's held-out part chose.
+    fpr, tpr : ndarray of shape (n_rounds,)
+        Shares of the held-out negatives and positives strictly above it. The threshold was chosen on the same rows,
+        so that these lean to the good side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.thresholding import Rounds
+    >>> rounds = Rounds(np.array([1.0, 2.0, 3.0]), np.zeros(3), np.ones(3))
+    >>> len(rounds), rounds.spread
+    (3, 1.0)
+    """
+
+    thresholds: NDArray[np.float64]
+    fpr: NDArray[np.float64]
+    tpr: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the thresholds: 0 for a single round, infinite if one of them is."""
+        if not np.all(np.isfinite(self.thresholds)):
+            return float("inf")
+        return float(np.std(self.thresholds, ddof=1)) if len(self) > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A threshold, and what is known about its false-positive rate from the negatives that chose it.
+
+    Attributes
+    ----------
+    threshold : float
+        Positive is what scores strictly more.
+    tau : float
+        The tolerance that was asked for.
+    delta : float or None
+        The probability with which the tolerance may be exceeded; None for rules that promise nothing.
+    n_negative : int
+        How many negatives the threshold rests on.
+    n_false_positive : int
+        How many of those score strictly more than the threshold.
+    fpr_estimate : float
+        n_false_positive / n_negative. The rule looked at these negatives, so this is a description of them rather
+        than an unbiased estimate: for an order statistic of rank r without ties it is (n - r)/n, whatever the scores.
+        `expected_fpr` is the mean over such samples.
+    fpr_upper_bound : float
+        Upper confidence bound at delta (0.05 if None). For a fixed rank r it is Clopper-Pearson with n - r false
+        positives, which holds for the order statistic itself, ties or not; fewer false positives because of ties do
+        not lower it. For a rule that searches for its threshold it takes the count as if the threshold had been fixed
+        beforehand, which leans to the good side.
+    rank : int or None
+        Rank of the threshold among the negatives, ascending from 1; None if it is not an order statistic of fixed
+        rank.
+    guaranteed : bool
+        True only if P(FPR > tau) <= delta is proven, provided that the scorer never saw these negatives. Whoever
+        uses the rule on other scores (pooled over folds, or of training rows) has to set it to False.
+    rounds : Rounds or None
+        The rounds behind a mean threshold.
+    """
+
+    threshold: float
+    tau: float
+    delta: float | None
+    n_negative: int
+    n_false_positive: int
+    fpr_estimate: float
+    fpr_upper_bound: float
+    rank: int | None
+    guaranteed: bool
+    rounds: Rounds | None = None
+
+    @property
+    def expected_fpr(self) -> float | None:
+        """Mean of the true FPR over samples of fresh negatives: (n - r + 1)/(n + 1), less with ties.
+
+        None where there is no rank.
+        """
+        return None if self.rank is None else (self.n_negative - self.rank + 1) / (self.n_negative + 1)

@@ -1,0 +1,200 @@
+"""Rules that choose a threshold from held-out scores. Each is a record of settings with one method, `choose`."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taufpl.exceptions import TooFewNegativesWarning
+from taufpl.problem import top_count
+from taufpl.thresholding._checks import Scores, check_delta, check_scores, check_tau
+from taufpl.thresholding._evidence import Evidence
+from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
+
+Insufficient = Literal["raise", "infinite", "largest"]
+
+# Level of the upper bound for rules that have no delta of their own.
+_USUAL_DELTA = 0.05
+
+
+class ThresholdRule(Protocol):
+    """Scores in, threshold and its evidence out."""
+
+    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+        """Choose a threshold."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainQuantile:
+    """The plain quantile (Proposition 1 of the paper): at most a share tau of the given negatives above it.
+
+    ::
+
+        t = s_[k],   k = floor(tau n) + 1,   s_[1] >= s_[2] >= ... >= s_[n]
+
+    It holds the tolerance on the negatives that it was given. On new ones it exceeds it about every other time, even
+    if the scorer never saw the given ones, and more often if it did.
+
+    Parameters
+    ----------
+    tau : float
+        Tolerance, at least 0 and below 1.
+
+    Examples
+    --------
+    >>> from taufpl.thresholding import TrainQuantile
+    >>> evidence = TrainQuantile(tau=0.25).choose([0.1, 0.9, 0.3, 0.5])
+    >>> evidence.threshold, evidence.fpr_estimate, evidence.guaranteed
+    (0.5, 0.25, False)
+    """
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        check_tau(self.tau, zero=True)
+
+    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+        """Choose the quantile of the negatives; positives play no part."""
+        scores = check_scores("negative_scores", negative_scores)
+        rank = scores.size - top_count(self.tau, scores.size) + 1
+        return _at_rank(scores, rank, self.tau, None, guaranteed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStatistic:
+    """The threshold with a finite-sample guarantee, from negatives that the scorer never saw.
+
+    ::
+
+        t = s_(r),   r = min { r : P(Binomial(n, 1 - tau) >= r) <= delta },   s_(1) <= ... <= s_(n)
+
+    Then P(FPR > tau) <= delta over the draw of the n negatives, whatever their distribution, ties included. Without
+    ties the probability is exactly the binomial tail, so that no lower order statistic would do.
+
+    Parameters
+    ----------
+    tau : float
+        Tolerance, strictly between 0 and 1.
+    delta : float, default=0.05
+        Probability with which the tolerance may be exceeded.
+    insufficient : {"raise", "infinite", "largest"}, default="raise"
+        What to do with fewer negatives than :func:`negatives_needed`: refuse; return the threshold +inf, which
+        predicts nobody and keeps the guarantee; or warn and return the largest negative score, without guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.thresholding import OrderStatistic
+    >>> evidence = OrderStatistic(tau=0.05).choose(np.arange(1000.0))
+    >>> evidence.threshold, evidence.rank, evidence.fpr_estimate, evidence.guaranteed
+    (961.0, 962, 0.038, True)
+    """
+
+    tau: float
+    delta: float = _USUAL_DELTA
+    insufficient: Insufficient = "raise"
+
+    def __post_init__(self) -> None:
+        check_tau(self.tau)
+        check_delta(self.delta)
+        if self.insufficient not in ("raise", "infinite", "largest"):
+            raise ValueError(f"insufficient must be 'raise', 'infinite' or 'largest', got {self.insufficient!r}.")
+
+    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+        """Choose the order statistic of the negatives; positives play no part."""
+        scores = check_scores("negative_scores", negative_scores)
+        rank = order_rank(scores.size, self.tau, self.delta)
+        if rank is not None:
+            return _at_rank(scores, rank, self.tau, self.delta, guaranteed=True)
+        return self._choose_from_too_few(scores)
+
+    def _choose_from_too_few(self, scores: Scores) -> Evidence:
+        n = scores.size
+        if self.insufficient == "infinite":
+            # Nothing scores more than +inf, so that FPR is 0 and known to be.
+            return Evidence(np.inf, self.tau, self.delta, n, 0, 0.0, 0.0, rank=None, guaranteed=True)
+        shortage = (
+            f"tau={self.tau:g} at delta={self.delta:g} needs at least {negatives_needed(self.tau, self.delta)} "
+            f"negatives that the scorer has not seen, got {n}."
+        )
+        if self.insufficient == "raise":
+            raise ValueError(
+                f"{shortage} Hold out more negatives, raise tau or delta, or set insufficient='infinite' to predict "
+                "nobody positive."
+            )
+        reached = fpr_upper_bound(0, n, self.delta)
+        warnings.warn(
+            f"{shortage} The largest negative score was taken as threshold: FPR is at most {reached:.3g}, not "
+            f"{self.tau:g}, at that delta. Collect more negatives, or raise tau or delta.",
+            TooFewNegativesWarning,
+            stacklevel=3,
+        )
+        return _at_rank(scores, n, self.tau, self.delta, guaranteed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NPScoreRule:
+    """The paper's rule for a round: the threshold with the lowest Neyman-Pearson score on the held-out part.
+
+    ::
+
+        t = argmin over t in the distinct scores of   max(FPR(t), tau) / tau - TPR(t)
+
+    Of several minimisers the highest is taken, the most careful one. The score allows FPR above tau where that catches
+    many more positives, so that this rule promises nothing.
+
+    Parameters
+    ----------
+    tau : float
+        Tolerance, strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> from taufpl.thresholding import NPScoreRule
+    >>> evidence = NPScoreRule(tau=0.25).choose([0.1, 0.9, 0.3, 0.5], [0.2, 0.6, 0.8, 1.0])
+    >>> evidence.threshold, evidence.n_false_positive
+    (0.5, 1)
+    """
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        check_tau(self.tau)
+
+    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+        """Choose by both classes; takes the time of a sort."""
+        negatives = check_scores("negative_scores", negative_scores)
+        if positive_scores is None:
+            raise ValueError(
+                "positive_scores must be given to NPScoreRule, got None: it weighs both rates. "
+                "TrainQuantile and OrderStatistic need negatives only."
+            )
+        positives = check_scores("positive_scores", positive_scores)
+        candidates = np.unique(np.concatenate((negatives, positives)))
+        fpr = _shares_above(negatives, candidates)
+        values = np.maximum(fpr, self.tau) / self.tau - _shares_above(positives, candidates)
+        # The lowest value is at most 1, its rounding error a few units in the last place: as close is a tie.
+        best = int(np.flatnonzero(values <= values.min() + 8 * np.finfo(np.float64).eps)[-1])
+        threshold, n = float(candidates[best]), negatives.size
+        n_false = int(np.count_nonzero(negatives > threshold))
+        bound = fpr_upper_bound(n_false, n, _USUAL_DELTA)
+        return Evidence(threshold, self.tau, None, n, n_false, n_false / n, bound, rank=None, guaranteed=False)
+
+
+def _shares_above(scores: Scores, thresholds: Scores) -> Scores:
+    """Share of the scores strictly above each threshold."""
+    return (scores.size - np.searchsorted(np.sort(scores), thresholds, side="right")) / scores.size
+
+
+def _at_rank(scores: Scores, rank: int, tau: float, delta: float | None, *, guaranteed: bool) -> Evidence:
+    """Evidence of the rank-th smallest score."""
+    n = scores.size
+    threshold = float(np.partition(scores, rank - 1)[rank - 1])
+    n_false = int(np.count_nonzero(scores > threshold))
+    bound = fpr_upper_bound(n - rank, n, _USUAL_DELTA if delta is None else delta)
+    return Evidence(threshold, tau, delta, n, n_false, n_false / n, bound, rank, guaranteed)
