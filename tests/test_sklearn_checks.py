@@ -1,20 +1,31 @@
 """scikit-learn's own checks, over all estimators."""
 
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taufpl import TauFPLRanker, TauFPLRankerCV
+from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
 from taufpl.baselines import TopPush
 
+LOOSE = {"tau": 0.2, "delta": 0.5}
 ESTIMATORS = [
     TauFPLRanker(),
     TauFPLRanker(0.1, 1.0, tau_scale=5, solver="accelerated", tol=1e-2),
     TauFPLRankerCV(cv=3, regs=3),
     TopPush(),
+    TauFPLClassifier(**LOOSE, cv=2, regs=3),
+    TauFPLClassifier(**LOOSE, reg=0.1, threshold="np", insufficient="infinite"),
+    TauFPLClassifier(0.2, reg=0.1, threshold="oob", delta=None, n_rounds=3),
+    TauFPLClassifier(0.2, reg=0.1, threshold="train", combine="refit"),
+    NeymanPearsonClassifier(LogisticRegression(), **LOOSE, insufficient="infinite"),
+    NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
+    NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning")
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.TooFewNegativesWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

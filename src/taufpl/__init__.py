@@ -2,8 +2,22 @@
 
 from importlib.metadata import version as _version
 
-from taufpl.estimators import TauFPLRanker, TauFPLRankerCV, TauPath, tau_path
+from taufpl.estimators import (
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+    TauPath,
+    tau_path,
+)
 
-__all__ = ["TauFPLRanker", "TauFPLRankerCV", "TauPath", "tau_path"]
+__all__ = [
+    "NeymanPearsonClassifier",
+    "TauFPLClassifier",
+    "TauFPLRanker",
+    "TauFPLRankerCV",
+    "TauPath",
+    "tau_path",
+]
 
 __version__ = _version("taufpl")

@@ -51,7 +51,7 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
         )
     if len(labels) < 2:
         raise ValueError(
-            f"y must have two classes, negatives and positives; got one class only, {labels[0]!r}, in {len(y)} rows."
+            f"y must have two classes, negatives and positives; got one class only, {labels.tolist()[0]!r}, in {len(y)} rows."
         )
     positive = 1
     if pos_label is not None:

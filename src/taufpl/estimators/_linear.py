@@ -33,7 +33,7 @@ REG_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 
 # Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
-_ROUNDINGS = 64.0
+ROUNDINGS = 64.0
 
 
 class LinearScorer(ClassifierMixin, BaseEstimator):
@@ -94,10 +94,15 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         return SolverChoice(self.solver, self.tol, self.max_iter)
 
     def _keep(self, ranking: Ranking, problem: RankingProblem, tau: float) -> Self:
-        """Set what a fit leaves behind, and warn where it did not go as hoped."""
+        """Set what the fit of a ranker leaves behind."""
+        self.coef_ = ranking.result.coef[np.newaxis].copy()
+        self.intercept_ = np.array([-train_threshold(problem, ranking.result.coef, tau)])
+        self._keep_ranking(ranking, problem)
+        return self
+
+    def _keep_ranking(self, ranking: Ranking, problem: RankingProblem) -> None:
+        """Set what the solver said, and warn where it did not go as hoped."""
         result = ranking.result
-        self.coef_ = result.coef[np.newaxis].copy()
-        self.intercept_ = np.array([-train_threshold(problem, result.coef, tau)])
         self.primal_objective_ = result.primal
         self.dual_objective_ = result.dual
         self.dual_gap_ = (result.primal - result.dual) / result.primal
@@ -110,7 +115,6 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
             warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
         elif self.collapsed_:
             warn_collapsed(type(self).__name__, problem)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -129,7 +133,7 @@ def train_threshold(problem: RankingProblem, coef: Vector, tau: float) -> float:
     threshold = top_threshold(scores, tau)
     at_threshold = problem.negative_rows[np.flatnonzero(scores == threshold)[:1]]
     norm = float(np.sqrt(problem.operator.row_gram(at_threshold)[0, 0]))
-    return threshold + _ROUNDINGS * np.finfo(np.float64).eps * norm * float(np.linalg.norm(coef))
+    return threshold + ROUNDINGS * np.finfo(np.float64).eps * norm * float(np.linalg.norm(coef))
 
 
 def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
@@ -138,7 +142,7 @@ def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
         f"{name} stopped after {n_iter} iterations at a relative gap of {gap:.2g}, above tol={tol:g}: its objective is "
         "certified to that gap only. Raise max_iter or tol, increase reg, or scale the features.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -150,5 +154,5 @@ def warn_collapsed(name: str, problem: RankingProblem) -> None:
         "separates them. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the negatives "
         "than tau, or tau itself.",
         RankingCollapseWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -77,6 +77,8 @@ class Evidence:
         uses the rule on other scores (pooled over folds, or of training rows) has to set it to False.
     rounds : Rounds or None
         The rounds behind a mean threshold.
+    tpr_estimate : float or None
+        Share of positives that their scorer had not seen strictly above the threshold; None if there were none.
     """
 
     threshold: float
@@ -89,6 +91,7 @@ class Evidence:
     rank: int | None
     guaranteed: bool
     rounds: Rounds | None = None
+    tpr_estimate: float | None = None
 
     @property
     def expected_fpr(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -14,6 +15,7 @@ from taufpl.problem import top_count
 from taufpl.thresholding._checks import Scores, check_delta, check_scores, check_tau
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
+from taufpl.thresholding._simultaneous import simultaneous_ranks
 
 Insufficient = Literal["raise", "infinite", "largest"]
 
@@ -111,16 +113,18 @@ class OrderStatistic:
         rank = order_rank(scores.size, self.tau, self.delta)
         if rank is not None:
             return _at_rank(scores, rank, self.tau, self.delta, guaranteed=True)
-        return self._choose_from_too_few(scores)
+        return self.choose_from_too_few(scores)
 
-    def _choose_from_too_few(self, scores: Scores) -> Evidence:
+    def choose_from_too_few(self, scores: Scores, n_shared: int = 1) -> Evidence:
+        """What `insufficient` says, for one of several tolerances that share delta."""
         n = scores.size
         if self.insufficient == "infinite":
             # Nothing scores more than +inf, so that FPR is 0 and known to be.
             return Evidence(np.inf, self.tau, self.delta, n, 0, 0.0, 0.0, rank=None, guaranteed=True)
+        shared = f", shared among {n_shared} tolerances," if n_shared > 1 else ""
         shortage = (
-            f"tau={self.tau:g} at delta={self.delta:g} needs at least {negatives_needed(self.tau, self.delta)} "
-            f"negatives that the scorer has not seen, got {n}."
+            f"tau={self.tau:g} at delta={self.delta:g}{shared} needs at least "
+            f"{negatives_needed(self.tau, self.delta / n_shared)} negatives that the scorer has not seen, got {n}."
         )
         if self.insufficient == "raise":
             raise ValueError(
@@ -135,6 +139,49 @@ class OrderStatistic:
             stacklevel=3,
         )
         return _at_rank(scores, n, self.tau, self.delta, guaranteed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JointOrderStatistic:
+    """The thresholds of several tolerances, that keep them all together with probability 1 - delta.
+
+    With one tolerance it is :class:`OrderStatistic`; with several, ranks come from :func:`simultaneous_ranks`.
+
+    Parameters
+    ----------
+    taus : sequence of float
+        Tolerances strictly between 0 and 1.
+    delta : float, default=0.05
+        Probability with which one or more of them may be exceeded.
+    insufficient : {"raise", "infinite", "largest"}, default="raise"
+        As in :class:`OrderStatistic`, for each tolerance by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.thresholding import JointOrderStatistic
+    >>> found = JointOrderStatistic((0.05, 0.1)).choose_all(np.arange(1000.0))
+    >>> [evidence.threshold for evidence in found]
+    [963.0, 917.0]
+    """
+
+    taus: Sequence[float]
+    delta: float = _USUAL_DELTA
+    insufficient: Insufficient = "raise"
+
+    def choose_all(self, negative_scores: ArrayLike) -> tuple[Evidence, ...]:
+        """Choose one threshold a tolerance."""
+        scores = check_scores("negative_scores", negative_scores)
+        rules = [OrderStatistic(tau, self.delta, self.insufficient) for tau in self.taus]
+        if len(rules) == 1:
+            return (rules[0].choose(scores),)
+        ranks = simultaneous_ranks(scores.size, self.taus, self.delta)
+        return tuple(
+            rule.choose_from_too_few(scores, len(rules))
+            if rank is None
+            else _at_rank(scores, rank, rule.tau, self.delta, guaranteed=True)
+            for rule, rank in zip(rules, ranks, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,213 @@
+"""The classifier of the paper, and one whose tolerance holds on new data."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from taufpl.estimators._fitters import LinearFitter
+from taufpl.estimators._linear import (
+    ROUNDINGS,
+    SOLVER_CONSTRAINTS,
+    TAU_CONSTRAINT,
+    TAU_SCALE_CONSTRAINT,
+    LinearScorer,
+    Vector,
+)
+from taufpl.estimators._strategies import STRATEGIES
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin
+from taufpl.operators import as_operator
+from taufpl.thresholding import Evidence
+
+
+class TauFPLClassifier(ThresholdedMixin, LinearScorer):
+    """A linear classifier whose false-positive rate stays at or under tau.
+
+    It ranks as :class:`TauFPLRanker` does, and then chooses the threshold on negatives that the ranking had not seen.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Tolerated false-positive rate, between 0 and 1.
+    reg : "cv" or float, default="cv"
+        Weight of the penalty, or "cv" to choose it as :class:`TauFPLRankerCV` does.
+    tau_scale : float, default=1.0
+        The ranking trains at tau_scale tau; 2 is the 2tau variant of the paper.
+    threshold : {"cross", "np", "oob", "train"}, default="cross"
+        - "cross": the order statistic that keeps P(FPR > tau) <= delta, on the scores that every negative gets from a
+          model of a fold that has not seen it; the model itself is fitted on all rows. Uses all data. Close to valid
+          rather than proven.
+        - "np": the same order statistic on negatives that are held out of everything else. Proven, whatever the
+          distribution; the ranking sees fewer negatives.
+        - "oob": the paper's out-of-bootstrap. In each of `n_rounds` rounds a random `train_share` of the rows trains,
+          and the rest picks a threshold by `rule`, or, with a `delta`, by the order statistic; the mean is taken.
+          With ``delta=None`` the tolerance holds about half the time.
+        - "train": the quantile of the training negatives. Optimistic.
+    delta : float or None, default=0.05
+        Probability with which tau may be exceeded. None is for "oob" by `rule`, the paper's way; where "np" or
+        "cross" need a value it then is 0.05.
+    n_rounds : int, default=10
+        Rounds of "oob".
+    train_share : float, default=2/3
+        Share of the rows that trains in a round of "oob".
+    rule : {"np_score", "quantile"}, default="np_score"
+        How a round of "oob" picks its threshold if `delta` is None: by the lowest max(FPR, tau)/tau - TPR, the
+        paper's choice, or as the plain quantile.
+    combine : {"mean", "refit"}, default="mean"
+        What "oob" returns: the mean of the rounds' decision functions, or a ranking fitted on all rows, with the mean
+        threshold brought to its scale.
+    holdout : float, default=0.5
+        Share of the negatives that "np" holds out.
+    insufficient : {"raise", "infinite"}, default="raise"
+        What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive.
+    regs : int or array-like of float, default=10
+        The grid for ``reg="cv"``, as in :class:`TauFPLRankerCV`.
+    cv : int, default=5
+        Folds of the search for reg and of "cross".
+    solver, tol, max_iter, pos_label
+        As in :class:`TauFPLRanker`.
+    n_jobs : int, default=None
+        Folds and rounds that are fitted at the same time; None is 1, -1 all cores.
+    random_state : int, RandomState or None, default=None
+        Decides how rows are divided.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
+        Minus the threshold.
+    threshold_ : float
+    evidence_ : taufpl.thresholding.Evidence
+        What the threshold rests on: how many negatives, how many of them above it, whether the tolerance is guaranteed,
+        the rounds of "oob", and the recall on positives that were not fitted on.
+    fpr_estimate_, fpr_upper_bound_ : float
+        From negatives that the model that scored them had not seen; the bound holds with probability
+        1 - delta (0.95 where delta is None).
+    reg_ : float
+    cv_results_ : dict of ndarrays
+        Of the search, with ``reg="cv"``.
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    primal_objective_, dual_objective_, dual_gap_, n_iter_, n_passes_, converged_, collapsed_, history_
+        Of the fit on all rows, or, for "np", on those that are not held out.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import TauFPLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> X = rng.normal(size=(2200, 5)) + y[:, np.newaxis]
+    >>> classifier = TauFPLClassifier(tau=0.05, reg=0.1, random_state=0).fit(X, y)
+    >>> new = rng.normal(size=(100_000, 5))
+    >>> bool(classifier.predict(new).mean() <= 0.05)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearScorer._parameter_constraints,
+        **{name: SOLVER_CONSTRAINTS[name] for name in ("solver", "tol", "max_iter")},
+        **THRESHOLD_CONSTRAINTS,
+        "tau": TAU_CONSTRAINT,
+        "reg": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
+        "tau_scale": TAU_SCALE_CONSTRAINT,
+        "regs": [Interval(Integral, 2, None, closed="left"), "array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        *,
+        reg: float | str = "cv",
+        tau_scale: float = 1.0,
+        threshold: str = "cross",
+        delta: float | None = 0.05,
+        n_rounds: int = 10,
+        train_share: float = 2 / 3,
+        rule: str = "np_score",
+        combine: str = "mean",
+        holdout: float = 0.5,
+        insufficient: str = "raise",
+        regs: int | ArrayLike = 10,
+        cv: int = 5,
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.tau = tau
+        self.reg = reg
+        self.tau_scale = tau_scale
+        self.threshold = threshold
+        self.delta = delta
+        self.n_rounds = n_rounds
+        self.train_share = train_share
+        self.rule = rule
+        self.combine = combine
+        self.holdout = holdout
+        self.insufficient = insufficient
+        self.regs = regs
+        self.cv = cv
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the ranking and choose its threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Two different labels.
+
+        Returns
+        -------
+        self
+        """
+        operator, labels = self._read(X, y)
+        fitter = LinearFitter(
+            operator,
+            labels,
+            self.tau,
+            self.tau_scale,
+            self.reg,
+            self._choice(),
+            regs=self.regs,
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+        )
+        outcome = STRATEGIES[self.threshold](fitter, self._plan())
+        self.reg_ = fitter.reg
+        if fitter.cv_results is not None:
+            self.cv_results_ = fitter.cv_results
+        assert fitter.first is not None
+        self._keep_ranking(*fitter.first)
+        self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
+        largest_norm = float(np.sqrt(operator.row_norms().max()))
+        self._keep_evidence(outcome.evidence, largest_norm * float(np.linalg.norm(self.coef_)))
+        return self
+
+    def _keep_evidence(self, evidence: tuple[Evidence, ...], scale: float) -> None:
+        super()._keep_evidence(evidence, scale)
+        self.intercept_ = -self.thresholds_
+
+    def _rounding(self, scale: float) -> float:
+        return ROUNDINGS * float(np.finfo(np.float64).eps) * scale
+
+    def _raw_scores(self, X: Any) -> Vector:
+        return as_operator(self._checked(X, reset=False)).matvec(self.coef_[0])

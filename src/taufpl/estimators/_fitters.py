@@ -1,0 +1,160 @@
+"""What strategies fit: a linear ranking, or any scikit-learn scorer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_outlier_detector
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params
+
+from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._search import RegSearch, make_folds, make_grid
+from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.operators import Operator
+from taufpl.problem import RankingProblem, top_count
+from taufpl.solvers import Result
+
+Vector = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearModel:
+    """Weights, and what a neighbouring fit can start from: the ranking, and the dual weight of every row of X."""
+
+    coef: Vector
+    ranking: Ranking | None = None
+    duals: Vector | None = None
+
+
+class LinearFitter:
+    """Fits the ranking of the paper, with reg given or searched for."""
+
+    learns_from_neighbours = True
+
+    def __init__(
+        self,
+        operator: Operator,
+        labels: TwoClasses,
+        tau: float,
+        tau_scale: float,
+        reg: float | str,
+        choice: SolverChoice,
+        *,
+        regs: int | ArrayLike,
+        cv: Any,
+        n_jobs: int | None,
+    ) -> None:
+        self.operator = operator
+        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.tau = tau
+        self.train_tau = min(1.0, tau_scale * tau)
+        self.tau_scale = tau_scale
+        self.given_reg = reg
+        self.reg = math.nan if isinstance(reg, str) else float(reg)
+        self.choice = choice
+        self.regs, self.cv, self.n_jobs = regs, cv, n_jobs
+        # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
+        self.cv_results: dict[str, NDArray[Any]] | None = None
+        self.first: tuple[Ranking, RankingProblem] | None = None
+
+    def prepare(self, rows: Rows) -> None:
+        """Choose reg on folds of these rows."""
+        if self.given_reg != "cv":
+            return
+        folds = make_folds(self.cv, *self._split(rows))
+        search = RegSearch(self.operator, folds, self.tau, self.tau_scale, self.choice, self.n_jobs)
+        search.run(make_grid(self.regs), max_extensions=20)
+        self.cv_results = search.table()
+        self.reg = float(search.regs[search.best()])
+
+    def fit(self, rows: Rows, near: LinearModel | None = None) -> LinearModel:
+        """Solve on a copy of these rows, or on X itself where they are all of it."""
+        positive, negative = self._split(rows)
+        k = top_count(self.train_tau, negative.size)
+        whole = rows.size == self.operator.shape[0]
+        if whole:
+            problem = RankingProblem(self.operator, positive, negative, k, self.reg)
+        else:
+            part = self.operator.take_rows(np.concatenate((positive, negative)))
+            cut = positive.size
+            problem = RankingProblem(part, np.arange(cut), np.arange(cut, rows.size), k, self.reg)
+        ranking = solve_ranking(problem, self.choice, _start(near, positive, negative))
+        self.first = self.first or (ranking, problem)
+        if not whole:  # nothing will start from it
+            return LinearModel(ranking.result.coef)
+        duals = np.empty(rows.size)
+        duals[positive], duals[negative] = ranking.result.alpha, ranking.result.beta
+        return LinearModel(ranking.result.coef, ranking, duals)
+
+    def scores(self, model: LinearModel, rows: Rows) -> Vector:
+        """Products of w with each of the rows."""
+        return self.operator.matvec_rows(model.coef, rows)
+
+    def _split(self, rows: Rows) -> tuple[Rows, Rows]:
+        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
+        return rows[is_positive], rows[~is_positive]
+
+
+def _start(near: LinearModel | None, positive: Rows, negative: Rows) -> Result | None:
+    """The neighbour's result, cut down to these rows; a solver makes the pair feasible again."""
+    if near is None or near.ranking is None or near.duals is None or near.ranking.collapsed:
+        return None
+    return replace(near.ranking.result, alpha=near.duals[positive], beta=near.duals[negative], history=())
+
+
+class EstimatorFitter:
+    """Fits clones of a scikit-learn classifier, or of an outlier detector, which sees negatives only."""
+
+    learns_from_neighbours = False
+
+    def __init__(self, estimator: Any, X: Any, y: Any, labels: TwoClasses, params: dict[str, Any]) -> None:
+        self.estimator = estimator
+        self.X, self.y = X, y
+        self.positive = labels.classes[1]
+        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.params = params
+
+    def prepare(self, rows: Rows) -> None:
+        """Nothing is chosen beforehand."""
+
+    def fit(self, rows: Rows, near: Any = None) -> Any:
+        """Fit a clone."""
+        model = clone(self.estimator)
+        if is_outlier_detector(model):
+            rows = np.intersect1d(rows, self.negative_rows, assume_unique=True)
+        params = _check_method_params(self.X, self.params, indices=rows)
+        return model.fit(_safe_indexing(self.X, rows), _safe_indexing(self.y, rows), **params)
+
+    def scores(self, model: Any, rows: Rows) -> Vector:
+        """Higher for the positive class."""
+        return scores_of(model, _safe_indexing(self.X, rows), self.positive)
+
+
+def scores_of(model: Any, X: Any, positive: Any) -> Vector:
+    """Score of a fitted classifier, or minus that of an outlier detector: higher means positive.
+
+    Raises
+    ------
+    TypeError
+        If it has neither decision_function nor predict_proba.
+    """
+    if is_outlier_detector(model):
+        return -np.asarray(model.decision_function(X), dtype=np.float64)
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1:
+            return scores if model.classes_[1] == positive else -scores
+    elif hasattr(model, "predict_proba"):
+        scores = np.asarray(model.predict_proba(X), dtype=np.float64)
+    else:
+        raise TypeError(
+            f"estimator must have decision_function or predict_proba, {type(model).__name__} has neither. "
+            "For an SVC, say, decision_function is there; for a regressor, wrap it so that it gives scores."
+        )
+    return scores[:, int(np.flatnonzero(model.classes_ == positive)[0])]

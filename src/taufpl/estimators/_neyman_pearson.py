@@ -1,0 +1,274 @@
+"""Any scorer under a tolerance."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, is_outlier_detector
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.validation import _check_method_params, _check_y, _num_samples, check_is_fitted
+
+from taufpl.estimators._fitters import EstimatorFitter, scores_of
+from taufpl.estimators._grid import tau_grid
+from taufpl.estimators._labels import split_labels
+from taufpl.estimators._strategies import STRATEGIES, Outcome, largest
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin
+from taufpl.thresholding import JointOrderStatistic, NPScoreRule, TrainQuantile
+
+Vector = NDArray[np.float64]
+
+
+class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Any scikit-learn scorer, with a threshold that keeps the false-positive rate at or under tau.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with `decision_function` or `predict_proba`, a pipeline that ends in one, or an outlier detector,
+        which is fitted on negatives only and whose outliers are the positives.
+    tau : float or sequence of float, default=0.01
+        Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and delta is the
+        probability with which one or more of them is exceeded; `predict` and `decision_function` use the strictest,
+        :meth:`decide` gives all decisions.
+    threshold : {"np", "cross", "oob", "train"}, default="np"
+        As in :class:`TauFPLClassifier`: negatives that are held out, with a guarantee; cross-fitting; the paper's
+        out-of-bootstrap; or the training quantile.
+    delta : float or None, default=0.05
+        Probability with which tau may be exceeded. None is for "oob" by `rule`.
+    cv : int or "prefit", default=5
+        Folds of "cross". With "prefit", or with an estimator in :class:`sklearn.frozen.FrozenEstimator`, the estimator
+        is taken as it is and all negatives given to `fit` choose the threshold: not those that it was fitted on.
+    n_rounds, train_share, rule, combine, holdout, insufficient, pos_label, n_jobs, random_state
+        As in :class:`TauFPLClassifier`.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted scorer; the first of `estimators_`.
+    estimators_ : list of estimators
+        The scorers whose mean score counts: several after "oob" with ``combine="mean"``, else one.
+    threshold_ : float
+        On the scorer's own scale; with several tolerances that of the strictest.
+    thresholds_ : ndarray of shape (n_taus,)
+    evidence_ : Evidence, or tuple of Evidence with several tolerances
+    fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
+        From negatives that the scorer has not seen.
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from taufpl import NeymanPearsonClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> X = rng.normal(size=(2200, 5)) + y[:, np.newaxis]
+    >>> classifier = NeymanPearsonClassifier(LogisticRegression(), tau=0.05, random_state=0).fit(X, y)
+    >>> bool(classifier.predict(rng.normal(size=(100_000, 5))).mean() <= 0.05), classifier.evidence_.guaranteed
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **THRESHOLD_CONSTRAINTS,
+        "estimator": [HasMethods(["fit"])],
+        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"prefit"})],
+        "pos_label": "no_validation",
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        tau: float | ArrayLike = 0.01,
+        *,
+        threshold: str = "np",
+        delta: float | None = 0.05,
+        cv: int | str = 5,
+        n_rounds: int = 10,
+        train_share: float = 2 / 3,
+        rule: str = "np_score",
+        combine: str = "mean",
+        holdout: float = 0.5,
+        insufficient: str = "raise",
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.tau = tau
+        self.threshold = threshold
+        self.delta = delta
+        self.cv = cv
+        self.n_rounds = n_rounds
+        self.train_share = train_share
+        self.rule = rule
+        self.combine = combine
+        self.holdout = holdout
+        self.insufficient = insufficient
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # The estimator inside has parameters that must be checked too.
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+        """Fit the scorer and choose its threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+            What the estimator takes.
+        y : array-like of shape (n_samples,)
+            Two different labels; with a fitted estimator negatives are enough.
+        **params : dict
+            Passed on to the estimator's `fit`, cut to the rows that it is fitted on where they have one entry a row.
+            With metadata routing enabled, as it has been requested. Rows whose `sample_weight` is 0 count as absent;
+            among the others the threshold counts every negative once, whatever its weight.
+
+        Returns
+        -------
+        self
+        """
+        tau_grid(self.tau)
+        X, y = indexable(X, y)
+        if _num_samples(X) == 0:
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
+        y = _check_y(y, estimator=self)
+        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
+            if params:
+                raise ValueError(f"a fitted estimator takes no parameters of fit, got {sorted(params)}.")
+            return self._calibrate(X, y)
+        X, y, params = _without_weightless(X, y, params)
+        labels = split_labels(y, self.pos_label)
+        self.classes_ = labels.classes
+        fitter = EstimatorFitter(self.estimator, X, y, labels, self._routed(params).estimator.fit)
+        return self._keep_outcome(STRATEGIES[self.threshold](fitter, self._plan()))
+
+    def _routed(self, params: dict[str, Any]) -> Bunch:
+        if _routing_enabled():
+            return process_routing(self, "fit", **params)
+        return Bunch(estimator=Bunch(fit=params))
+
+    def _calibrate(self, X: Any, y: NDArray[Any]) -> Self:
+        """Threshold of a fitted scorer: every negative given is one that it has not seen."""
+        check_is_fitted(self.estimator)
+        self.classes_ = self._prefit_classes(y)
+        is_negative = y == self.classes_[0]
+        if not is_negative.any():
+            raise ValueError(
+                f"y must hold negatives, {self.classes_[0]!r}, to calibrate a fitted estimator on; got {len(y)} rows "
+                "without any."
+            )
+        scores = scores_of(self.estimator, X, self.classes_[1])
+        negative, positive = scores[is_negative], scores[~is_negative]
+        plan = self._plan()
+        if self.threshold in ("np", "cross") or (self.threshold == "oob" and plan.delta is not None):
+            evidence = JointOrderStatistic(plan.taus, plan.bound_delta, self.insufficient).choose_all(negative)
+        else:
+            by_score = self.threshold == "oob" and self.rule == "np_score"
+            rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
+            evidence = tuple(rule.choose(negative, positive) for rule in rules)
+        return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
+
+    def _prefit_classes(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Negative and positive label, as the fitted estimator knows them."""
+        known = getattr(self.estimator, "classes_", None)
+        if is_outlier_detector(self.estimator) or known is None:
+            return split_labels(y, self.pos_label).classes
+        return split_labels(np.asarray(known), self.pos_label).classes
+
+    def _keep_outcome(self, outcome: Outcome) -> Self:
+        self.estimators_ = list(outcome.models)
+        self.estimator_ = self.estimators_[0]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        self._keep_evidence(outcome.evidence, outcome.scale)
+        return self
+
+    def _raw_scores(self, X: Any) -> Vector:
+        return np.mean([scores_of(model, X, self.classes_[1]) for model in self.estimators_], axis=0)
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self._raw_scores(X) - self.threshold_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each row: positive where the score is strictly above the threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        is_positive = self.decision_function(X) > 0
+        return self.classes_[is_positive.astype(np.intp)]
+
+    def decide(self, X: Any) -> NDArray[np.bool_]:
+        """Whether each row is positive at each tolerance, in the order of `tau`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples, n_taus)
+        """
+        check_is_fitted(self)
+        return self._raw_scores(X)[:, np.newaxis] > self.thresholds_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where metadata go: to the `fit` of the estimator.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _without_weightless(X: Any, y: NDArray[Any], params: dict[str, Any]) -> tuple[Any, NDArray[Any], dict[str, Any]]:
+    """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
+    weights = params.get("sample_weight")
+    if weights is None or np.all(np.asarray(weights) > 0):
+        return X, y, params
+    rows = np.flatnonzero(np.asarray(weights) > 0)
+    if len(np.unique(y[rows])) < 2:
+        raise ValueError(
+            f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."
+        )
+    return _safe_indexing(X, rows), y[rows], _check_method_params(X, params, indices=rows)
