@@ -51,7 +51,8 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
         )
     if len(labels) < 2:
         raise ValueError(
-            f"y must have two classes, negatives and positives; got one class only, {labels.tolist()[0]!r}, in {len(y)} rows."
+            "y must have two classes, negatives and positives; "
+            f"got one class only, {labels.tolist()[0]!r}, in {len(y)} rows."
         )
     positive = 1
     if pos_label is not None:

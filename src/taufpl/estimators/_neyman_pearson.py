@@ -168,8 +168,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         is_negative = y == self.classes_[0]
         if not is_negative.any():
             raise ValueError(
-                f"y must hold negatives, {self.classes_[0]!r}, to calibrate a fitted estimator on; got {len(y)} rows "
-                "without any."
+                f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate a fitted estimator on; "
+                f"got {len(y)} rows without any."
             )
         scores = scores_of(self.estimator, X, self.classes_[1])
         negative, positive = scores[is_negative], scores[~is_negative]

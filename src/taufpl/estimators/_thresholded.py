@@ -82,7 +82,7 @@ class ThresholdedMixin:
                 raise ValueError(f"y must have one label a row of X, {scores.shape}; got shape {labels.shape}.")
             scores = scores[labels == self.classes_[0]]
             if not scores.size:
-                raise ValueError(f"y must hold negatives, {self.classes_[0]!r}, to calibrate on; got none.")
+                raise ValueError(f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate on; got none.")
         delta = USUAL_DELTA if self.delta is None else self.delta
         rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
         self._keep_evidence(rule.choose_all(scores), largest(scores))

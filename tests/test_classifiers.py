@@ -1,0 +1,402 @@
+"""The classifiers: thresholds, what they report, and how they behave among their neighbours."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, IsolationForest, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+
+from taufpl import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.exceptions import TooFewNegativesWarning
+from taufpl.metrics import fpr_upper_bound, np_scorer, tpr_at_fpr_scorer
+from taufpl.plotting import RoundsDisplay
+from taufpl.thresholding import OrderStatistic, order_rank, simultaneous_ranks
+
+STRATEGIES = ["cross", "np", "oob", "train"]
+
+
+def two_clouds(m=100, n=800, d=4, shift=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], [n, m])
+    X = rng.normal(size=(m + n, d)) + shift * y[:, np.newaxis]
+    order = rng.permutation(m + n)
+    return X[order], y[order]
+
+
+X, Y = two_clouds()
+FRESH = np.random.default_rng(99).normal(size=(200_000, 4))
+
+
+class ScoreItself(ClassifierMixin, BaseEstimator):
+    """A scorer whose score is the first feature: what it makes of a threshold can be computed by hand."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.rows_ = np.asarray(X)[:, 0].copy()
+        self.weights_ = sample_weight
+        return self
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0]
+
+
+@pytest.mark.parametrize("threshold", STRATEGIES)
+@pytest.mark.parametrize("delta", [0.05, None])
+def test_what_a_linear_classifier_promises(threshold, delta):
+    model = TauFPLClassifier(0.05, reg=0.1, threshold=threshold, delta=delta, random_state=0).fit(X, Y)
+    assert model.coef_.shape == (1, 4)
+    np.testing.assert_array_equal(model.intercept_, [-model.threshold_])
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] - model.threshold_, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X) == 1, model.decision_function(X) > 0)
+    evidence = model.evidence_
+    assert evidence.threshold == model.threshold_
+    assert model.fpr_estimate_ == evidence.n_false_positive / evidence.n_negative
+    assert model.fpr_estimate_ <= model.fpr_upper_bound_ < 0.12
+    assert evidence.guaranteed == (threshold == "np")
+    assert (evidence.rounds is not None) == (threshold == "oob")
+    assert model.reg_ == 0.1
+    assert model.converged_
+    assert not model.collapsed_
+    # The score is normal with known variance, so that the true rate can be had from fresh rows.
+    assert np.mean(FRESH @ model.coef_[0] > model.threshold_) < (0.05 if delta and threshold != "train" else 0.08)
+
+
+def test_held_out_threshold_is_the_order_statistic_of_rows_that_were_not_fitted_on():
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, random_state=1).fit(X, Y)
+    fitted_on = set(model.estimator_.rows_)
+    held_out = np.array([x for x in X[Y == 0, 0] if x not in fitted_on])
+    assert len(held_out) == 400
+    assert {x for x in X[Y == 1, 0]} <= fitted_on
+    expected = np.sort(held_out)[order_rank(400, 0.05, 0.05) - 1]
+    np.testing.assert_allclose(model.threshold_, expected, rtol=1e-13)
+    assert model.evidence_.guaranteed
+    assert model.fpr_upper_bound_ <= 0.05
+
+
+def test_cross_threshold_is_the_order_statistic_of_all_negatives():
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross").fit(X, Y)
+    expected = np.sort(X[Y == 0, 0])[order_rank(800, 0.05, 0.05) - 1]
+    np.testing.assert_allclose(model.threshold_, expected, rtol=1e-13)
+    assert len(model.estimator_.rows_) == 900
+    assert model.evidence_.n_negative == 800
+    assert not model.evidence_.guaranteed
+    assert model.evidence_.tpr_estimate == np.mean(X[Y == 1, 0] > model.threshold_)
+
+
+def test_train_threshold_is_a_quantile_and_its_estimate_is_held_out():
+    model = NeymanPearsonClassifier(
+        RandomForestClassifier(30, random_state=0), 0.05, threshold="train", random_state=0
+    ).fit(X, Y)
+    assert model.predict(X)[Y == 0].mean() <= 0.05
+    true = model.predict(FRESH[:20_000]).mean()
+    assert true > 0.06, "a forest knows its training rows by heart; this test needs that"
+    assert abs(model.fpr_estimate_ - true) < 0.06
+    assert model.fpr_estimate_ > 0.1
+
+
+@pytest.mark.parametrize("combine", ["mean", "refit"])
+@pytest.mark.parametrize("rule", ["np_score", "quantile"])
+def test_rounds_of_out_of_bootstrap(combine, rule):
+    settings = {"threshold": "oob", "delta": None, "rule": rule, "combine": combine, "n_rounds": 7}
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, **settings, random_state=0).fit(X, Y)
+    rounds = model.evidence_.rounds
+    assert len(rounds) == 7
+    assert rounds.spread > 0
+    assert len(model.estimators_) == (7 if combine == "mean" else 1)
+    # Every model has the same scores, so that bringing a threshold to another model's scale changes nothing.
+    np.testing.assert_allclose(model.threshold_, rounds.thresholds.mean(), rtol=1e-9)
+    out_of_bag = np.mean(X[Y == 0, 0] > model.threshold_)
+    assert abs(model.fpr_estimate_ - out_of_bag) < 0.02
+    assert model.fpr_upper_bound_ == fpr_upper_bound(model.evidence_.n_false_positive, model.evidence_.n_negative)
+    if rule == "quantile":
+        assert (rounds.fpr <= 0.05).all()
+    RoundsDisplay.from_estimator(model).figure_.clear()
+
+
+def test_mean_of_linear_rounds_is_linear():
+    settings = {"threshold": "oob", "delta": None, "random_state": 0, "reg": 0.1}
+    model = TauFPLClassifier(0.05, **settings).fit(X, Y)
+    refit = TauFPLClassifier(0.05, **settings, combine="refit").fit(X, Y)
+    assert model.coef_.shape == refit.coef_.shape
+    # Rounds of two thirds of the rows resemble the whole, and the thresholds, brought to scale, each other.
+    scale = np.linalg.norm(refit.coef_) / np.linalg.norm(model.coef_)
+    np.testing.assert_allclose(refit.threshold_, scale * model.threshold_, rtol=0.1)
+    assert abs(np.mean(refit.predict(FRESH)) - np.mean(model.predict(FRESH))) < 0.01
+
+
+def test_delta_makes_rounds_careful():
+    kwargs = {"threshold": "oob", "reg": 0.1, "random_state": 0}
+    plain = TauFPLClassifier(0.05, delta=None, rule="quantile", **kwargs).fit(X, Y)
+    careful = TauFPLClassifier(0.05, delta=0.05, **kwargs).fit(X, Y)
+    np.testing.assert_allclose(plain.coef_, careful.coef_)
+    assert careful.threshold_ > plain.threshold_
+
+
+def test_too_few_negatives_are_refused_with_the_number_needed():
+    with pytest.raises(ValueError, match=r"needs at least 299 negatives held out, got 200 of 400 .*holdout=0.75 would"):
+        NeymanPearsonClassifier(LogisticRegression()).fit(*two_clouds(n=400))
+    with pytest.raises(ValueError, match=r"about 598 negatives in all are needed"):
+        TauFPLClassifier(threshold="np").fit(*two_clouds(n=300))
+    nobody = NeymanPearsonClassifier(LogisticRegression(), insufficient="infinite").fit(*two_clouds(n=400))
+    assert nobody.threshold_ == np.inf
+    assert nobody.predict(X).sum() == 0
+    assert (nobody.decision_function(X) == -np.inf).all()
+    assert nobody.fpr_estimate_ == 0.0
+    with pytest.warns(TooFewNegativesWarning, match="at least 299"):
+        careful = TauFPLClassifier(reg=0.1).fit(*two_clouds(n=200, shift=2.0))
+    assert careful.evidence_.n_false_positive == 0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(),
+        RidgeClassifier(),
+        GaussianNB(),
+        SVC(),
+        HistGradientBoostingClassifier(max_iter=20),
+        RandomForestClassifier(20, random_state=0),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+@pytest.mark.parametrize("threshold", ["np", "cross"])
+def test_any_scorer(estimator, threshold):
+    model = NeymanPearsonClassifier(estimator, 0.05, threshold=threshold, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X) == 1, model.decision_function(X) > 0)
+    assert model.predict(FRESH[:20_000]).mean() <= 0.055
+    assert model.predict(X)[Y == 1].mean() > 0.3
+
+
+def test_outlier_detector_learns_negatives_and_calls_outliers_positive():
+    far, y = two_clouds(shift=3.0)
+    model = NeymanPearsonClassifier(IsolationForest(random_state=0), 0.05, random_state=0).fit(far, y)
+    assert model.estimator_.n_features_in_ == 4
+    assert model.predict(far)[y == 1].mean() > 0.8
+    assert model.predict(FRESH[:20_000]).mean() <= 0.055
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda fitted: {"cv": "prefit", "estimator": fitted}, lambda fitted: {"estimator": FrozenEstimator(fitted)}],
+)
+def test_a_fitted_scorer_is_calibrated_on_what_it_is_given(wrap):
+    fitted = LogisticRegression().fit(*two_clouds(seed=5))
+    model = NeymanPearsonClassifier(**wrap(fitted), tau=0.05).fit(X, Y)
+    scores = fitted.decision_function(X[Y == 0])
+    np.testing.assert_allclose(model.threshold_, OrderStatistic(0.05).choose(scores).threshold, rtol=1e-13)
+    assert model.evidence_.n_negative == 800
+    only_negatives = NeymanPearsonClassifier(**wrap(fitted), tau=0.05).fit(X[Y == 0], Y[Y == 0])
+    assert only_negatives.threshold_ == model.threshold_
+    with pytest.raises(ValueError, match="y must hold negatives, 0, to calibrate a fitted estimator on"):
+        NeymanPearsonClassifier(**wrap(fitted)).fit(X[Y == 1], Y[Y == 1])
+
+
+def test_several_tolerances_hold_together():
+    model = NeymanPearsonClassifier(ScoreItself(), [0.1, 0.02, 0.05], random_state=1, delta=0.1).fit(X, Y)
+    held_out = np.sort([x for x in X[Y == 0, 0] if x not in set(model.estimator_.rows_)])
+    ranks = simultaneous_ranks(400, [0.1, 0.02, 0.05], 0.1)
+    np.testing.assert_allclose(model.thresholds_, [held_out[rank - 1] for rank in ranks], rtol=1e-13)
+    assert model.threshold_ == model.thresholds_.max() == model.thresholds_[1]
+    decisions = model.decide(X)
+    assert decisions.shape == (900, 3)
+    np.testing.assert_array_equal(decisions[:, 1], model.predict(X) == 1)
+    assert (decisions.sum(axis=0)[[1, 2, 0]] == np.sort(decisions.sum(axis=0))).all()
+    assert len(model.evidence_) == 3
+    assert (model.fpr_upper_bound_ <= [0.1, 0.02, 0.05]).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TauFPLClassifier(0.05, reg=0.1),
+        lambda: NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0),
+    ],
+)
+def test_recalibration_after_a_drift(make):
+    model = make().fit(X, Y)
+    rng = np.random.default_rng(3)
+    drifted = rng.normal(size=(5000, 4)) + 0.4
+    assert model.predict(drifted).mean() > 0.06
+    before = model.decision_function(X) + model.threshold_
+    assert model.recalibrate(drifted) is model
+    np.testing.assert_allclose(model.decision_function(X) + model.threshold_, before)
+    assert model.predict(rng.normal(size=(200_000, 4)) + 0.4).mean() <= 0.05
+    assert model.evidence_.n_negative == 5000
+    assert model.evidence_.guaranteed
+    labelled = np.r_[drifted, drifted + 1], np.repeat([0, 1], 5000)
+    again = make().fit(X, Y).recalibrate(*labelled)
+    np.testing.assert_allclose(again.threshold_, model.threshold_)
+    with pytest.raises(ValueError, match="y must hold negatives, 0"):
+        model.recalibrate(drifted, np.ones(5000))
+    with pytest.raises(ValueError, match="one label a row"):
+        model.recalibrate(drifted, np.zeros(3))
+    with pytest.raises(ValueError, match="needs at least 59 negatives"):
+        model.recalibrate(drifted[:50])
+
+
+def test_ties_never_push_the_rate_over_the_limit():
+    """Scores take few values; whatever the batch and the layout, no more than the counted ones are above."""
+    rng = np.random.default_rng(0)
+    tied = rng.integers(0, 3, size=(2000, 30)) * 0.1
+    y = np.repeat([0, 1], [1800, 200])
+    tied[y == 1, :5] += 0.1
+    model = TauFPLClassifier(0.05, reg=0.01, threshold="train").fit(tied, y)
+    for layout in (np.ascontiguousarray, np.asfortranarray, sp.csr_array):
+        for part in (slice(0, 1800), rng.permutation(1800)):
+            assert model.predict(layout(tied[part])).mean() <= 0.05
+
+
+def test_reg_by_search_uses_training_rows_only():
+    """Held-out negatives must not take part in the choice of reg, or the guarantee is void."""
+    model = TauFPLClassifier(0.05, threshold="np", regs=3, cv=3, random_state=0).fit(X, Y)
+    assert model.reg_ in model.cv_results_["param_reg"]
+    changed = X.copy()
+    rng = np.random.default_rng(0)
+    # With the same seed the same rows are held out; what they hold does not matter for the search.
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    held_out = np.random.default_rng(seed).permutation(np.flatnonzero(Y == 0))[:400]
+    changed[held_out] = rng.normal(size=(400, 4)) * 100.0
+    again = TauFPLClassifier(0.05, threshold="np", regs=3, cv=3, random_state=0).fit(changed, Y)
+    np.testing.assert_array_equal(again.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    assert again.threshold_ != model.threshold_
+
+
+def test_seeds_and_processes():
+    kwargs = {"threshold": "oob", "n_rounds": 3, "reg": 0.1}
+    first = TauFPLClassifier(0.05, random_state=3, **kwargs).fit(X, Y)
+    np.testing.assert_array_equal(
+        TauFPLClassifier(0.05, random_state=3, n_jobs=2, **kwargs).fit(X, Y).coef_, first.coef_
+    )
+    assert (TauFPLClassifier(0.05, random_state=4, **kwargs).fit(X, Y).coef_ != first.coef_).any()
+
+
+def test_frames_labels_pickles_and_neighbours():
+    names = list("abcd")
+    words = np.array(["ham", "spam"])[Y]
+    plain = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(X, words)
+    for frame, series in (
+        (pd.DataFrame(X, columns=names), pd.Series(words)),
+        (pl.DataFrame(X, schema=names), pl.Series(words)),
+    ):
+        for model in (
+            NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0),
+            TauFPLClassifier(0.05, reg=0.1, random_state=0),
+        ):
+            model.fit(frame, series)
+            assert model.feature_names_in_.tolist() == names
+            assert set(model.predict(frame)) == {"ham", "spam"}
+            back = pickle.loads(pickle.dumps(model))
+            np.testing.assert_array_equal(back.predict(frame), model.predict(frame))
+    turned = NeymanPearsonClassifier(LogisticRegression(), 0.1, pos_label="ham", random_state=0).fit(X, words)
+    assert turned.classes_.tolist() == ["spam", "ham"]
+    assert plain.classes_.tolist() == ["ham", "spam"]
+    assert (turned.predict(X[Y == 1]) == "ham").mean() <= 0.1
+
+
+def test_mixed_columns_go_through_a_pipeline():
+    frame = pd.DataFrame({"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "a", "b")})
+    prepare = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
+    model = NeymanPearsonClassifier(make_pipeline(prepare, LogisticRegression()), 0.1).fit(frame, Y)
+    assert model.predict(frame).mean() > 0
+
+
+def test_model_selection_around_and_inside():
+    search = GridSearchCV(TauFPLClassifier(0.1), {"reg": [1.0, 0.01]}, scoring=np_scorer(0.1), cv=3).fit(X, Y)
+    assert search.best_params_["reg"] in (1.0, 0.01)
+    inner = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=tpr_at_fpr_scorer(0.1), cv=3)
+    model = NeymanPearsonClassifier(inner, 0.1).fit(X, Y)
+    assert model.estimator_.best_params_["C"] in (0.1, 1.0)
+    nested = GridSearchCV(clone(model), {"estimator__estimator__fit_intercept": [True, False]}, cv=2).fit(X, Y)
+    assert nested.best_score_ > 0.5
+    calibrated = CalibratedClassifierCV(TauFPLClassifier(0.1, reg=0.1), cv=3).fit(X, Y)
+    assert calibrated.predict_proba(X)[Y == 1, 1].mean() > calibrated.predict_proba(X)[Y == 0, 1].mean()
+    inside = NeymanPearsonClassifier(CalibratedClassifierCV(LogisticRegression(), cv=3), 0.1).fit(X, Y)
+    assert inside.predict(X)[Y == 1].mean() > 0.3
+    assert (cross_val_score(model, X, Y, scoring="roc_auc", cv=3) > 0.8).all()
+
+
+def test_metadata_are_cut_to_the_rows_and_routed():
+    weights = np.where(Y == 1, 2.0, 1.0)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05).fit(X, Y, sample_weight=weights)
+    assert len(model.estimator_.weights_) == len(model.estimator_.rows_) == 500
+    assert (model.estimator_.weights_ == 2.0).sum() == 100
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = NeymanPearsonClassifier(ScoreItself().set_fit_request(sample_weight=True), 0.05)
+        assert routed.fit(X, Y, sample_weight=weights).estimator_.weights_ is not None
+        ignored = NeymanPearsonClassifier(ScoreItself().set_fit_request(sample_weight=False), 0.05)
+        with pytest.raises(TypeError, match="sample_weight"):
+            ignored.fit(X, Y, sample_weight=weights)
+
+
+def test_rows_without_weight_count_as_absent():
+    weights = np.ones(900)
+    dropped = np.flatnonzero(Y == 0)[:300]
+    weights[dropped] = 0.0
+    kept = np.delete(np.arange(900), dropped)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross").fit(X, Y, sample_weight=weights)
+    same = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross").fit(X[kept], Y[kept])
+    assert model.threshold_ == same.threshold_
+
+
+WRONG = [
+    (NeymanPearsonClassifier(LogisticRegression(), 0.0), X, Y, "'tau' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), 1.0), X, Y, "'tau' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), [0.1, 1.5]), X, Y, "taus must be"),
+    (NeymanPearsonClassifier(LogisticRegression(), threshold="luck"), X, Y, "'threshold' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), delta=0.0), X, Y, "'delta' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1), X, np.zeros(900), "one class only"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1), X, np.arange(900) % 3, "Only binary classification"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1, pos_label="x"), X, Y, "pos_label must be one of"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1), X[:5], Y, "inconsistent numbers of samples"),
+    (
+        NeymanPearsonClassifier(LogisticRegression(), 0.2, threshold="cross"),
+        X[:20],
+        np.arange(20) == 3,
+        "at least 2 rows",
+    ),
+    (TauFPLClassifier(0.2, reg=1.0, threshold="oob"), X[:20], np.arange(20) == 3, "at least 2 positives"),
+    (TauFPLClassifier(1.5), X, Y, "'tau' parameter"),
+    (TauFPLClassifier(reg="best"), X, Y, "'reg' parameter"),
+    (TauFPLClassifier(combine="vote"), X, Y, "'combine' parameter"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "X", "y", "message"), WRONG)
+def test_wrong_use_is_explained(estimator, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(X, y)
+
+
+def test_unfitted_and_scoreless():
+    for model in (TauFPLClassifier(), NeymanPearsonClassifier(LogisticRegression())):
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+        with pytest.raises(NotFittedError):
+            model.recalibrate(X)
+    with pytest.raises(NotFittedError):
+        NeymanPearsonClassifier(LogisticRegression(), cv="prefit").fit(X, Y)
+
+    class NoScore(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+    with pytest.raises(TypeError, match="must have decision_function or predict_proba, NoScore has neither"):
+        NeymanPearsonClassifier(NoScore(), 0.1).fit(X, Y)
