@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taufpl.operators import _spectral
+from taufpl.operators._row_factor import RowFactor, pivoted_cholesky
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -65,6 +66,7 @@ class Operator(ABC):
         self.dtype = dtype
         self._passes = PassCount(self.n_stored()) if passes is None else passes
         self._row_norms: Vector | None = None
+        self._row_factor: RowFactor | None = None
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -130,6 +132,13 @@ class Operator(ABC):
         if other is not None:
             self._count(right)
         return self._row_gram(left, right)
+
+    def row_factor(self) -> RowFactor:
+        """Coordinates of all rows in their span; an n x n matrix is formed. One pass the first time, then kept."""
+        if self._row_factor is None:
+            rows, pivots = pivoted_cholesky(self.row_gram(np.arange(self.shape[0])))
+            self._row_factor = RowFactor(self, self._beside(rows), pivots, rows[pivots])
+        return self._row_factor
 
     def row_norms(self) -> Vector:
         """Squared Euclidean norm of every row. One pass the first time; read-only, because it is kept."""
@@ -211,3 +220,7 @@ class Operator(ABC):
 
     @abstractmethod
     def _take(self, rows: Rows) -> Self: ...
+
+    @abstractmethod
+    def _beside(self, rows: Matrix) -> Operator:
+        """Operator on other, dense rows whose work counts here."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from taufpl._kernels import _csr as kernels
 from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector
-from taufpl.operators._dense import add_gram, parts
+from taufpl.operators._dense import DenseOperator, add_gram, parts
 from taufpl.operators._threads import n_threads, share
 
 # Groups of rows with a sum each: a fixed number, because the order of additions must not depend on the threads.
@@ -87,6 +87,9 @@ class CSROperator(Operator):
 
     def _take(self, rows: Rows) -> Self:
         return type(self)(self._matrix[rows], self._passes)
+
+    def _beside(self, rows: Matrix) -> DenseOperator:
+        return DenseOperator(rows, self._passes)
 
     def _work(self, n_rows: int) -> float:
         """Values in so many rows of average length: counting them would cost too much beside a product."""

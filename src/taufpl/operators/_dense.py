@@ -79,9 +79,15 @@ class DenseOperator(Operator):
         return out
 
     def _row_gram(self, left: Rows, right: Rows) -> Matrix:
-        a = self._copy(left).astype(np.float64, copy=False)
-        b = a if right is left else self._copy(right).astype(np.float64, copy=False)
-        return a @ b.T
+        out = np.zeros((len(left), len(right)))
+        # A few columns at a time: wide rows are copied in parts, not whole.
+        step = max(256, _BLAS_VALUES // max(1, len(left), len(right)))
+        for start in range(0, self.shape[1], step):
+            columns = self._x[:, start : start + step]
+            a = columns[left].astype(np.float64, copy=False)
+            b = a if right is left else columns[right].astype(np.float64, copy=False)
+            out += a @ b.T
+        return out
 
     def _squares(self, rows: Rows) -> tuple[Vector, Vector]:
         along, down = np.empty(len(rows)), np.zeros(self.shape[1])
@@ -94,6 +100,9 @@ class DenseOperator(Operator):
     def _take(self, rows: Rows) -> Self:
         taken = self._x[rows] if self._by_rows else self._columns(rows).T
         return type(self)(taken, self._passes)
+
+    def _beside(self, rows: Matrix) -> DenseOperator:
+        return DenseOperator(rows, self._passes)
 
     def _n_groups(self, n_rows: int) -> int:
         return max(1, min(_MOST_GROUPS, n_rows * self.shape[1] // _GROUP_VALUES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from taufpl.solvers._line_search import line_search
 from taufpl.solvers._model import FrozenModel, WorkingSet
 from taufpl.solvers._moments import RunningMoments
 from taufpl.solvers._newton_system import DiagonalEstimate, KrylovSystem
+from taufpl.solvers._reduce import Reduction, is_wide
 from taufpl.solvers._result import Callback, Result, Status, Tracker
 from taufpl.solvers._smoothing import Maximiser, Smoothing, Vector
 
@@ -30,6 +31,8 @@ _FADING = 0.8
 _FEW_FEATURES = 1000
 _MOST_FEATURES = 5000
 _FACTOR_PASSES = 40.0
+# A reduced problem is solved a little further, so that rounding on the way back does not cost another step.
+_SMALL_TOL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Pace:
 
 
 _FACTORED = Pace(sigma=3.0, inner=0.1, growth=((1, 10.0), (3, 3.0)), slow_growth=1.5, short_steps=5)
+# As many features as rows: every row can be moved alone, and large steps of the centre undo each other.
+_WIDE = Pace(sigma=0.1, inner=0.1, growth=((1, 3.0), (3, 2.0)), slow_growth=1.0, short_steps=3)
 _KRYLOV = Pace(sigma=0.1, inner=0.01, growth=((1, 2.0),), slow_growth=1.0, short_steps=2)
 
 
@@ -76,6 +81,9 @@ class Newton:
        the easier the last inner problem was;
     4. propose a step: from the piecewise model of psi for few features, or by conjugate gradients for many;
     5. search along it: one pass for its scores, none for the search itself, since scores are linear in its length.
+
+    Where rows are few, and fewer than features, the loop first runs in coordinates of the rows' span (`_reduce.py`); what
+    comes back is certified, and gone on with if need be, on the problem itself.
 
     Parameters
     ----------
@@ -102,27 +110,48 @@ class Newton:
 
     def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:
         """Solve a problem, from w = 0 or from the result of a neighbouring one (other reg or k)."""
-        return _Run(self, problem, start, callback).run()
+        tracker = Tracker(problem, self.tol, callback)
+        n_iter = 0
+        if is_wide(problem):
+            start, n_iter = self._solve_reduced(problem, start, tracker)
+        return _Run(self, problem, start, tracker, factored=_prefers_factoring(problem), n_iter=n_iter).run()
+
+    def _solve_reduced(self, problem: RankingProblem, start: Result | None, tracker: Tracker) -> tuple[Result, int]:
+        """Solve in coordinates of the rows' span: where the run on the problem itself starts, and as a rule ends."""
+        reduction = Reduction(problem)
+        small = None if start is None else reduction.shrink(start)
+        left = self.max_passes - tracker.n_passes
+        settings = replace(self, tol=_SMALL_TOL * self.tol, max_passes=left, pace=self.pace or _WIDE)
+        inner = Tracker(reduction.problem, settings.tol, tracker.foretell)
+        result = _Run(settings, reduction.problem, small, inner, factored=True).run()
+        return reduction.lift(result), result.n_iter
 
 
 class _Run:
     """Mutable state of one solve."""
 
     def __init__(
-        self, settings: Newton, problem: RankingProblem, start: Result | None, callback: Callback | None
+        self,
+        settings: Newton,
+        problem: RankingProblem,
+        start: Result | None,
+        tracker: Tracker,
+        *,
+        factored: bool,
+        n_iter: int = 0,
     ) -> None:
         self.settings = settings
         self.problem = problem
-        self.tracker = Tracker(problem, settings.tol, callback)
-        self.n_iter = 0
+        self.tracker = tracker
+        self.n_iter = n_iter
         self.n_inner = 0
         self.n_short = 0
-        self.factored = _prefers_factoring(problem)
-        self.pace = settings.pace or (_FACTORED if self.factored else _KRYLOV)
+        self.factored = factored
+        self.pace = settings.pace or (_FACTORED if factored else _KRYLOV)
         self.diagonal: DiagonalEstimate | None = None
         self.model_steps = settings.model_steps
         self.mobility = (np.full(problem.n_positive, 1e-300), np.full(problem.n_negative, 1e-300))
-        self.running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
+        self.running: tuple[RunningMoments, RunningMoments] | None = None
         if start is None:
             self._start_cold()
         else:
@@ -226,6 +255,8 @@ class _Run:
 
     def _propose_by_model(self, now: Maximiser, pull: Vector, gradient: Vector, enough: float) -> Vector:
         problem = self.problem
+        if self.running is None:
+            self.running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
         mobility = np.sqrt(self.mobility[0]), np.sqrt(self.mobility[1])
         size = int(self.settings.working_set * problem.n_features) + 50
         # The maximiser lives in the buffers of the targets, which come back below.

@@ -127,12 +127,22 @@ class Tracker:
 
     def record(self) -> bool:
         """Write a line of history; return whether the gap is under the tolerance."""
-        seconds = time.perf_counter() - self._began
-        line = Record(self.n_passes, seconds, self.primal, self.dual, self.gap)
+        self._write(self.primal, self.dual, self.gap)
+        return self.gap <= self.tol
+
+    def foretell(self, record: Record) -> None:
+        """Pass on a line from the same problem in other coordinates, but for one that is small enough to end the run.
+
+        What ends a run must have been seen here.
+        """
+        if record.gap > self.tol:
+            self._write(record.primal, record.dual, record.gap)
+
+    def _write(self, primal: float, dual: float, gap: float) -> None:
+        line = Record(self.n_passes, time.perf_counter() - self._began, primal, dual, gap)
         self.history.append(line)
         if self._callback is not None:
             self._callback(line)
-        return line.gap <= self.tol
 
     def result(
         self,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from taufpl.problem import RankingProblem
 from taufpl.projection import Thresholds, project_topk_simplex
+from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -78,11 +79,20 @@ class Smoothing:
             )
         self.problem = problem
         self.centre = centre
-        self.sigma = sigma
         self.curvature = curvature
+        self.sigma = sigma
         self.guess: Thresholds | None = None
         self._alpha = np.empty(problem.n_positive)
         self._beta = np.empty(problem.n_negative)
+
+    @property
+    def sigma(self) -> float:
+        """Proximal step; kept where the projection accepts the weight that it gives to alpha."""
+        return self._sigma
+
+    @sigma.setter
+    def sigma(self, value: float) -> None:
+        self._sigma = min(max(value, 2.0 * LEAST_WEIGHT / self.curvature), 0.5 * MOST_WEIGHT / self.curvature)
 
     @property
     def weight(self) -> float:
