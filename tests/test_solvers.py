@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info
 
 from solver_cases import assert_certified, judge, make_data, make_problem, quadratic_program
 from taufpl.operators import as_operator
 from taufpl.problem import Loss, RankingProblem, SquaredHinge, top_count
 from taufpl.solvers import Accelerated, Newton, Status, solve_path
+from taufpl.solvers._blas import one_blas_thread
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._model import FrozenModel, WorkingSet
 from taufpl.solvers._moments import Moments, RunningMoments
@@ -410,3 +412,20 @@ def test_another_loss_works_in_both():
     # Twice the loss with twice the penalty is twice the objective.
     plain = Newton(tol=1e-7).solve(make_problem(X, y, 25, 0.1))
     assert newton.primal == pytest.approx(2 * plain.primal, rel=1e-6)
+
+
+def test_threads_of_blas_come_back():
+    def counts():
+        return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+    X, y = make_data()
+    during = []
+    before = counts()
+    problem = make_problem(X, y, 25, 0.1)
+    Newton().solve(problem, callback=lambda record: during.extend(counts()))
+    assert set(during) <= {1}
+    with pytest.raises(ZeroDivisionError):
+        Newton().solve(problem, callback=lambda record: 1 / 0)
+    with one_blas_thread, one_blas_thread:
+        pass
+    assert counts() == before

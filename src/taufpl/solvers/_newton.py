@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from taufpl.problem import RankingProblem
 from taufpl.projection import project_topk_simplex
+from taufpl.solvers._blas import one_blas_thread
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._model import FrozenModel, WorkingSet
 from taufpl.solvers._moments import RunningMoments
@@ -31,6 +33,8 @@ _FADING = 0.8
 _FEW_FEATURES = 1000
 _MOST_FEATURES = 5000
 _FACTOR_PASSES = 40.0
+# Threads of BLAS cost more than they bring in matrices up to this size.
+_ONE_THREAD_FEATURES = 2000
 # A reduced problem is solved a little further, so that rounding on the way back does not cost another step.
 _SMALL_TOL = 0.9
 
@@ -82,8 +86,8 @@ class Newton:
     4. propose a step: from the piecewise model of psi for few features, or by conjugate gradients for many;
     5. search along it: one pass for its scores, none for the search itself, since scores are linear in its length.
 
-    Where rows are few, and fewer than features, the loop first runs in coordinates of the rows' span (`_reduce.py`); what
-    comes back is certified, and gone on with if need be, on the problem itself.
+    Where rows are few, and fewer than features, the loop first runs in coordinates of the rows' span (`_reduce.py`);
+    what comes back is certified, and gone on with if need be, on the problem itself.
 
     Parameters
     ----------
@@ -110,11 +114,14 @@ class Newton:
 
     def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:
         """Solve a problem, from w = 0 or from the result of a neighbouring one (other reg or k)."""
-        tracker = Tracker(problem, self.tol, callback)
-        n_iter = 0
-        if is_wide(problem):
-            start, n_iter = self._solve_reduced(problem, start, tracker)
-        return _Run(self, problem, start, tracker, factored=_prefers_factoring(problem), n_iter=n_iter).run()
+        factored = _prefers_factoring(problem)
+        threads_help = factored and problem.n_features > _ONE_THREAD_FEATURES
+        with nullcontext() if threads_help else one_blas_thread:
+            tracker = Tracker(problem, self.tol, callback)
+            n_iter = 0
+            if is_wide(problem):
+                start, n_iter = self._solve_reduced(problem, start, tracker)
+            return _Run(self, problem, start, tracker, factored=factored, n_iter=n_iter).run()
 
     def _solve_reduced(self, problem: RankingProblem, start: Result | None, tracker: Tracker) -> tuple[Result, int]:
         """Solve in coordinates of the rows' span: where the run on the problem itself starts, and as a rule ends."""
