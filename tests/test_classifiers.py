@@ -224,19 +224,19 @@ def test_several_tolerances_hold_together():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: TauFPLClassifier(0.05, reg=0.1),
+        lambda: TauFPLClassifier(0.05, reg=0.1, random_state=0),
         lambda: NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0),
     ],
 )
 def test_recalibration_after_a_drift(make):
     model = make().fit(X, Y)
     rng = np.random.default_rng(3)
-    drifted = rng.normal(size=(5000, 4)) + 0.4
+    drifted = rng.normal(size=(5000, 4)) + 0.6
     assert model.predict(drifted).mean() > 0.06
     before = model.decision_function(X) + model.threshold_
     assert model.recalibrate(drifted) is model
     np.testing.assert_allclose(model.decision_function(X) + model.threshold_, before)
-    assert model.predict(rng.normal(size=(200_000, 4)) + 0.4).mean() <= 0.05
+    assert model.predict(rng.normal(size=(200_000, 4)) + 0.6).mean() <= 0.05
     assert model.evidence_.n_negative == 5000
     assert model.evidence_.guaranteed
     labelled = np.r_[drifted, drifted + 1], np.repeat([0, 1], 5000)

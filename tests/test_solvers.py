@@ -267,9 +267,8 @@ def model_at(smoothing, coef, size):
     problem = smoothing.problem
     scores = tuple(x.copy() for x in problem.scores(coef))
     now = maximise(smoothing, coef)
-    targets = tuple(x.copy() for x in smoothing.targets(*scores))
     ones = (np.ones(problem.n_positive), np.ones(problem.n_negative))
-    chosen = WorkingSet.nearest(smoothing, targets, now, ones, size)
+    chosen = WorkingSet.nearest(smoothing, now, ones, size)
     running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
     return FrozenModel(smoothing, chosen, scores, now, problem.combine(now.alpha, now.beta), running), now
 

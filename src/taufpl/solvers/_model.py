@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.projection import Thresholds, project_topk_simplex
+from taufpl.projection import Thresholds
+from taufpl.projection._project import project_topk_simplex_into
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._moments import Moments, RunningMoments
 from taufpl.solvers._newton_system import solve_dense
@@ -74,7 +75,6 @@ class WorkingSet:
     def nearest(
         cls,
         smoothing: Smoothing,
-        targets: tuple[Vector, Vector],
         maximiser: Maximiser,
         mobility: tuple[Vector, Vector],
         size: int,
@@ -86,6 +86,7 @@ class WorkingSet:
         long as they do not fill half of the set.
         """
         alpha, beta, thresholds = maximiser.alpha, maximiser.beta, maximiser.thresholds
+        targets = smoothing.targets
         away = np.abs(targets[1] - thresholds.mu)
         np.minimum(away, np.abs(targets[1] - (thresholds.mu + thresholds.cap)), out=away)
         away /= smoothing.sigma * mobility[1]
@@ -161,6 +162,8 @@ class FrozenModel:
         target = -rate * (problem.loss.conjugate_slope - _mean(scores[0][chosen.active]))
         self.active = Held(running[0].update(np.sort(active_rows)), target, rate, active_pull)
         self.now = Maximiser(alpha, beta, thresholds)
+        # The last step length that was tried, with scores and maximiser there: mostly the one that is taken.
+        self.tried: tuple[float, Vector, Vector, Maximiser | None] = (0.0, *scores, None)
 
     def minimise(self, coef: Vector, gradient: Vector, enough: float, max_iter: int) -> tuple[Vector, int]:
         """Go from w until |gradient|^2 <= enough; return the way gone and the number of steps."""
@@ -173,13 +176,13 @@ class FrozenModel:
             t = self._search(step, moves, delta, coef, float(gradient @ step))
             if not t > _LEAST_STEP:
                 break
-            delta = delta + t * step
-            self.positive_scores = self.positive_scores + t * moves[: self.n_positive]
-            self.negative_scores = self.negative_scores + t * moves[self.n_positive :]
-            now = self._maximise(delta, self.positive_scores, self.negative_scores)
+            if t != self.tried[0]:
+                self._try(t, step, moves, delta)
+            _, positive, negative, now = self.tried
             if now is None:
                 break
-            self.now = now
+            delta = delta + t * step
+            self.positive_scores, self.negative_scores, self.now = positive, negative, now
             gradient = ridge * (coef + delta) - self._pull(delta, now)
             n_iter += 1
         return delta, n_iter
@@ -199,9 +202,9 @@ class FrozenModel:
         beta[free_end:] = self.capped_target + smoothing.sigma * float(self.capped_mean @ delta)
         if not np.isfinite(alpha.sum() + beta.sum()):
             return None
-        alpha, beta, self.guess = project_topk_simplex(
-            alpha, beta, self.k, weight=smoothing.weight, guess=self.guess, out=(alpha, beta), return_thresholds=True
-        )
+        pair = (np.empty_like(alpha), np.empty_like(beta))
+        self.guess = project_topk_simplex_into(alpha, beta, self.k, smoothing.weight, self.guess, pair)
+        alpha, beta = pair
         cap = self.guess.cap
         inside = (
             (n_active == 0 or alpha[-1] > 0)
@@ -209,6 +212,14 @@ class FrozenModel:
             and (self.n_capped == 0 or beta[-1] >= cap)
         )
         return Maximiser(alpha[: len(positive)], beta[: len(negative)], self.guess) if inside else None
+
+    def _try(self, t: float, step: Vector, moves: Vector, delta: Vector) -> Maximiser | None:
+        """The maximiser at a step length."""
+        positive = self.positive_scores + t * moves[: self.n_positive]
+        negative = self.negative_scores + t * moves[self.n_positive :]
+        now = self._maximise(delta + t * step, positive, negative)
+        self.tried = (t, positive, negative, now)
+        return now
 
     def _shifts(self, thresholds: Thresholds) -> tuple[float, float]:
         """How far the thresholds of alpha and of beta have moved since the model was made."""
@@ -240,9 +251,7 @@ class FrozenModel:
         linear, quadratic = ridge * float((coef + delta) @ step), ridge * float(step @ step)
 
         def slope(t: float) -> float | None:
-            positive = self.positive_scores + t * moves_positive
-            negative = self.negative_scores + t * moves_negative
-            now = self._maximise(delta + t * step, positive, negative)
+            now = self._try(t, step, moves, delta)
             if now is None:
                 return None
             shift_active, shift_free = self._shifts(now.thresholds)

@@ -266,10 +266,7 @@ class _Run:
             self.running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
         mobility = np.sqrt(self.mobility[0]), np.sqrt(self.mobility[1])
         size = int(self.settings.working_set * problem.n_features) + 50
-        # The maximiser lives in the buffers of the targets, which come back below.
-        now = Maximiser(now.alpha.copy(), now.beta.copy(), now.thresholds)
-        targets = self.smoothing.targets(self.positive, self.negative)
-        chosen = WorkingSet.nearest(self.smoothing, targets, now, mobility, size)
+        chosen = WorkingSet.nearest(self.smoothing, now, mobility, size)
         scores = (self.positive, self.negative)
         model = FrozenModel(self.smoothing, chosen, scores, now, pull, self.running)
         step, _ = model.minimise(self.coef, gradient, enough, self.model_steps)

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.problem import RankingProblem
-from taufpl.projection import Thresholds, project_topk_simplex
+from taufpl.projection import Thresholds
+from taufpl.projection._checks import check_weight
+from taufpl.projection._project import project_topk_simplex_into
 from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
 
 Vector = NDArray[np.float64]
@@ -67,7 +69,7 @@ class Activity:
 class Smoothing:
     """psi for one problem, with a centre and a sigma that the solver moves.
 
-    Buffers are reused: a maximiser is overwritten by the next one, unless it is asked for a copy.
+    Buffers are reused: targets and maximiser are overwritten by the next ones.
     """
 
     def __init__(self, problem: RankingProblem, centre: Vector, sigma: float) -> None:
@@ -82,8 +84,9 @@ class Smoothing:
         self.curvature = curvature
         self.sigma = sigma
         self.guess: Thresholds | None = None
-        self._alpha = np.empty(problem.n_positive)
-        self._beta = np.empty(problem.n_negative)
+        sizes = (problem.n_positive, problem.n_negative)
+        self.targets = (np.empty(sizes[0]), np.empty(sizes[1]))
+        self._pair = (np.empty(sizes[0]), np.empty(sizes[1]))
 
     @property
     def sigma(self) -> float:
@@ -99,27 +102,17 @@ class Smoothing:
         """Weight of alpha in the projection."""
         return self.sigma * self.curvature
 
-    def targets(self, positive_scores: Vector, negative_scores: Vector) -> tuple[Vector, Vector]:
-        """(alpha0, beta0), in the buffers."""
-        np.subtract(self.problem.loss.conjugate_slope, positive_scores, out=self._alpha)
-        self._alpha /= self.curvature
-        np.multiply(negative_scores, self.sigma, out=self._beta)
-        self._beta += self.centre
-        return self._alpha, self._beta
-
     def maximise(self, positive_scores: Vector, negative_scores: Vector) -> Maximiser:
-        """The maximising pair at these scores."""
-        alpha, beta = self.targets(positive_scores, negative_scores)
-        alpha, beta, self.guess = project_topk_simplex(
-            alpha,
-            beta,
-            self.problem.k,
-            weight=self.weight,
-            guess=self.guess,
-            out=(alpha, beta),
-            return_thresholds=True,
+        """The maximising pair at these scores; `targets` then holds (alpha0, beta0)."""
+        alpha, beta = self.targets
+        np.subtract(self.problem.loss.conjugate_slope, positive_scores, out=alpha)
+        alpha /= self.curvature
+        np.multiply(negative_scores, self.sigma, out=beta)
+        beta += self.centre
+        self.guess = project_topk_simplex_into(
+            alpha, beta, self.problem.k, check_weight(self.weight), self.guess, self._pair
         )
-        return Maximiser(alpha, beta, self.guess)
+        return Maximiser(*self._pair, self.guess)
 
     def move_centre(self, beta: Vector, sigma: float) -> None:
         """Take a new centre and a new sigma."""
