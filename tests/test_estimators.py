@@ -137,7 +137,7 @@ def test_grid_search_and_our_own_agree():
         return np.mean(scores[y == 1] > kth)
 
     slow = GridSearchCV(TauFPLRanker(0.05, tol=1e-8), {"reg": regs}, scoring=share, cv=folds).fit(X, y)
-    fast = TauFPLRankerCV(0.05, regs, folds, tol=1e-8, max_extensions=0).fit(X, y)
+    fast = TauFPLRankerCV(0.05, regs, folds, tol=1e-8, cv_tol=1e-8, max_extensions=0).fit(X, y)
     np.testing.assert_allclose(fast.cv_results_["mean_test_score"], slow.cv_results_["mean_test_score"])
     np.testing.assert_allclose(fast.cv_results_["split2_test_score"], slow.cv_results_["split2_test_score"])
     assert fast.reg_ == slow.best_params_["reg"]

@@ -22,6 +22,9 @@ from taufpl.solvers import Result
 Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+# Shares of positives above a threshold do not tell finer gaps apart.
+_SEARCH_TOL = 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class LinearModel:
@@ -68,7 +71,8 @@ class LinearFitter:
         if self.given_reg != "cv":
             return
         folds = make_folds(self.cv, *self._split(rows))
-        search = RegSearch(self.operator, folds, self.tau, self.tau_scale, self.choice, self.n_jobs)
+        rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
+        search = RegSearch(self.operator, folds, self.tau, self.tau_scale, rough, self.n_jobs)
         search.run(make_grid(self.regs), max_extensions=20)
         self.cv_results = search.table()
         self.reg = float(search.regs[search.best()])

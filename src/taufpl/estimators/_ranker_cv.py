@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,8 @@ class TauFPLRankerCV(LinearScorer):
         The ranking trains at tau_scale tau; judgement and threshold stay at tau.
     max_extensions : int, default=20
         How many values the grid may grow by. 0 keeps it as given.
+    cv_tol : float, default=1e-3
+        Relative gap at which fits on folds stop: shares do not tell finer ones apart. The final fit goes to `tol`.
     solver, tol, max_iter, pos_label, callback
         As in :class:`TauFPLRanker`; the callback sees the final fit.
     n_jobs : int, default=None
@@ -75,6 +78,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         "cv": ["cv_object"],
         "tau_scale": TAU_SCALE_CONSTRAINT,
         "max_extensions": [Interval(Integral, 0, None, closed="left")],
+        "cv_tol": SOLVER_CONSTRAINTS["tol"],
         "n_jobs": [Integral, None],
     }
 
@@ -86,6 +90,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         *,
         tau_scale: float = 1.0,
         max_extensions: int = 20,
+        cv_tol: float = 1e-3,
         solver: str = "newton",
         tol: float = 1e-4,
         max_iter: int | None = None,
@@ -98,6 +103,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.cv = cv
         self.tau_scale = tau_scale
         self.max_extensions = max_extensions
+        self.cv_tol = cv_tol
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -121,7 +127,8 @@ collapsed_, history_, n_features_in_, feature_names_in_
         """
         operator, labels = self._read(X, y)
         folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows)
-        search = RegSearch(operator, folds, self.tau, self.tau_scale, self._choice(), self.n_jobs)
+        rough = replace(self._choice(), tol=self.cv_tol)
+        search = RegSearch(operator, folds, self.tau, self.tau_scale, rough, self.n_jobs)
         self.n_extensions_ = search.run(make_grid(self.regs), self.max_extensions)
         self.cv_results_ = search.table()
         best = search.best()
