@@ -25,7 +25,7 @@ _SHORT_STEP = 0.3
 _EASIER = 0.2
 # After so many iterations without a better gap, rounding has the last word.
 _PATIENCE = 60
-# A warm start continues with the sigma it finds, up to this many times the largest beta.
+# The sigma that a warm start finds counts up to this many times the largest beta.
 _WARM_SIGMA = 1e6
 # The movement of a row's score in past steps fades by this factor, squared, from step to step.
 _FADING = 0.8
@@ -186,7 +186,8 @@ class _Run:
         cap = max(float(beta.sum()), 1e-300) / problem.k
         sigma = self.pace.sigma * cap
         if start.sigma is not None:
-            sigma = max(sigma, min(start.sigma, _WARM_SIGMA * cap))
+            # Halfway between a cold start and where the neighbour ended: there psi had lost most of its smoothness.
+            sigma = math.sqrt(sigma * max(sigma, min(start.sigma, _WARM_SIGMA * cap)))
         self.smoothing = Smoothing(problem, beta, sigma)
 
     def run(self) -> Result:

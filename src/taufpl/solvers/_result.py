@@ -58,7 +58,7 @@ class Result:
     thresholds : Thresholds or None
         Of the last projection: the guess of a solver that starts from here.
     sigma : float or None
-        Last proximal step of the Newton solver, which a warm start continues from.
+        Last proximal step of the Newton solver, from which a warm start takes its first.
     """
 
     coef: Vector
