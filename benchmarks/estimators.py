@@ -4,8 +4,8 @@
 
 spambase and w8a are read from the folder in TAUFPL_DATA, as in `solvers.py`. Parts: `fit` times one TauFPLRanker at a
 gap of 1e-4 against LinearSVC (squared hinge, primal); `search` a TauFPLRankerCV against GridSearchCV of a
-cost-sensitive LinearSVC; `growth` repeats w8a up to 32 times and measures seconds and memory, each in a process of its own; `path`
-counts passes along 20 values of reg. Prints Markdown and writes figures as PNG.
+cost-sensitive LinearSVC; `growth` repeats w8a up to 32 times and measures seconds and memory, each size in a process of
+its own; `path` counts passes along 20 values of reg. Prints Markdown and writes figures as PNG.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ _PATIENCE = 60
 _WARM_SIGMA = 1e6
 # The movement of a row's score in past steps fades by this factor, squared, from step to step.
 _FADING = 0.8
+# Share of the negatives that the model follows at least.
+_LEAST_FOLLOWED = 0.015
 # H is formed and factored where that costs at most so many passes in arithmetic, or has few features anyway.
 _FEW_FEATURES = 1000
 _MOST_FEATURES = 5000
@@ -100,7 +102,8 @@ class Newton:
     pace : Pace, default=None
         How sigma is chosen; None takes what suits the way the linear systems are solved.
     working_set : float, default=3.0
-        Followed negatives in the model, as a multiple of the number of features.
+        Followed negatives in the model, as a multiple of the number of features, and 1.5 % of the negatives at least:
+        the steps that it takes would otherwise grow with the rows.
     model_steps : int, default=30
         Bound on the Newton steps inside one model.
     """
@@ -266,7 +269,7 @@ class _Run:
         if self.running is None:
             self.running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
         mobility = np.sqrt(self.mobility[0]), np.sqrt(self.mobility[1])
-        size = int(self.settings.working_set * problem.n_features) + 50
+        size = int(max(self.settings.working_set * problem.n_features, _LEAST_FOLLOWED * problem.n_negative)) + 50
         chosen = WorkingSet.nearest(self.smoothing, now, mobility, size)
         scores = (self.positive, self.negative)
         model = FrozenModel(self.smoothing, chosen, scores, now, pull, self.running)

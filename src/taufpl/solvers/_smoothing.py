@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from taufpl.problem import RankingProblem
 from taufpl.projection import Thresholds
-from taufpl.projection._checks import check_weight
-from taufpl.projection._project import project_topk_simplex_into
 from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
+from taufpl.projection._project import project_topk_simplex_into
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -110,7 +109,7 @@ class Smoothing:
         np.multiply(negative_scores, self.sigma, out=beta)
         beta += self.centre
         self.guess = project_topk_simplex_into(
-            alpha, beta, self.problem.k, check_weight(self.weight), self.guess, self._pair
+            alpha, beta, self.problem.k, self.weight, self.guess, self._pair
         )
         return Maximiser(*self._pair, self.guess)
 
