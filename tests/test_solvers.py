@@ -1,5 +1,7 @@
 """Solvers, judged from outside: every value is recomputed with plain NumPy from what they return."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -428,3 +430,19 @@ def test_threads_of_blas_come_back():
     with one_blas_thread, one_blas_thread:
         pass
     assert counts() == before
+
+
+def test_a_memory_is_used_only_where_it_is_true():
+    X, y = make_data(shift=4.0)
+    problem = make_problem(X, y, 25, 0.1)
+    first = Newton().solve(problem)
+    assert Newton().solve(problem, start=first).n_passes < 1.0  # one sum over the rows with weight
+    # The same result as a start on other rows, at other vectors, and for another k.
+    other, labels = make_data(seed=1)
+    assert_certified(other, labels, 25, 0.1, Newton().solve(make_problem(other, labels, 25, 0.1), start=first), 1e-6)
+    moved = replace(first, coef=2 * first.coef, beta=first.beta[::-1].copy())
+    assert_certified(X, y, 25, 0.1, Newton().solve(problem, start=moved), 1e-6)
+    assert_certified(X, y, 5, 0.1, Newton().solve(problem.replace(k=5), start=first), 1e-6)
+    # A result that its owner changes in place is not the one that was kept.
+    first.coef[:] = 1.0
+    assert_certified(X, y, 25, 0.1, Newton().solve(problem, start=first), 1e-6)

@@ -92,6 +92,11 @@ class RankingProblem:
         Positive weight of the penalty.
     loss : Loss, default=None
         SquaredHinge if None.
+
+    Attributes
+    ----------
+    kept : dict
+        What solvers leave to the next solve on the same rows; problems made by `replace` share it.
     """
 
     def __init__(
@@ -116,6 +121,7 @@ class RankingProblem:
             raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
         if not (self.reg > 0 and math.isfinite(self.reg)):
             raise ValueError(f"reg must be positive and finite, got {reg!r}.")
+        self.kept: dict[str, object] = {}
         # Where the rows are consecutive, scores are split by views.
         self._positive_part = _as_slice(self.positive_rows)
         self._negative_part = _as_slice(self.negative_rows)
@@ -142,7 +148,7 @@ class RankingProblem:
 
     def replace(self, *, k: int | None = None, reg: float | None = None) -> RankingProblem:
         """Pose the same problem on the same data with another k or reg."""
-        return RankingProblem(
+        other = RankingProblem(
             self.operator,
             self.positive_rows,
             self.negative_rows,
@@ -150,6 +156,8 @@ class RankingProblem:
             self.reg if reg is None else reg,
             self.loss,
         )
+        other.kept = self.kept
+        return other
 
     # Products with the data.
 

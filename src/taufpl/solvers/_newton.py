@@ -12,6 +12,7 @@ from taufpl.problem import RankingProblem
 from taufpl.projection import project_topk_simplex
 from taufpl.solvers._blas import one_blas_thread
 from taufpl.solvers._line_search import line_search
+from taufpl.solvers._memory import Memory
 from taufpl.solvers._model import FrozenModel, WorkingSet
 from taufpl.solvers._moments import RunningMoments
 from taufpl.solvers._newton_system import DiagonalEstimate, KrylovSystem
@@ -177,21 +178,32 @@ class _Run:
         self.smoothing = Smoothing(problem, centre, self.pace.sigma * total / problem.k)
 
     def _start_warm(self, start: Result) -> None:
-        """Take over the pair, made feasible and rescaled, and the point, at its best length."""
-        problem = self.problem
-        alpha, beta = project_topk_simplex(start.alpha, start.beta, problem.k)
-        pull = problem.combine(alpha, beta)
-        self.tracker.see_dual(alpha, beta, float(pull @ pull))
-        _, theta = problem.dual(alpha, float(pull @ pull))
+        """Take over the pair, made feasible and rescaled, and the point; read no row for what is remembered."""
+        problem, memory = self.problem, Memory.of(self.problem)
+        scores = None
+        if memory is not None:
+            scores = memory.scores(start)
+            self.running, self.mobility = memory.moments(), memory.mobility()
+        if memory is not None and memory.has_pair(start, problem.k):
+            alpha, beta, squared = start.alpha, start.beta.copy(), memory.squared_norm
+        else:
+            alpha, beta = project_topk_simplex(start.alpha, start.beta, problem.k)
+            pull = problem.combine(alpha, beta)
+            squared = float(pull @ pull)
+        self.tracker.see_dual(alpha, beta, squared)
+        _, theta = problem.dual(alpha, squared)
         beta *= theta
         self.coef = start.coef.copy()
-        self.positive, self.negative = (scores.copy() for scores in problem.scores(self.coef))
-        cap = max(float(beta.sum()), 1e-300) / problem.k
+        positive, negative = problem.scores(self.coef) if scores is None else scores
+        self.positive, self.negative = positive.copy(), negative.copy()
+        self.smoothing = Smoothing(problem, beta, self._warm_sigma(start, max(float(beta.sum()), 1e-300) / problem.k))
+
+    def _warm_sigma(self, start: Result, cap: float) -> float:
         sigma = self.pace.sigma * cap
-        if start.sigma is not None:
-            # Halfway between a cold start and where the neighbour ended: there psi had lost most of its smoothness.
-            sigma = math.sqrt(sigma * max(sigma, min(start.sigma, _WARM_SIGMA * cap)))
-        self.smoothing = Smoothing(problem, beta, sigma)
+        if start.sigma is None:
+            return sigma
+        # Halfway between a cold start and where the neighbour ended: there psi had lost most of its smoothness.
+        return math.sqrt(sigma * max(sigma, min(start.sigma, _WARM_SIGMA * cap)))
 
     def run(self) -> Result:
         settings = self.settings
@@ -215,7 +227,18 @@ class _Run:
             self._advance(now, pull, gradient, enough)
 
     def _result(self, status: Status) -> Result:
-        return self.tracker.result(status, self.n_iter, self.smoothing.guess, self.smoothing.sigma)
+        result = self.tracker.result(status, self.n_iter, self.smoothing.guess, self.smoothing.sigma)
+        Memory(
+            coef=self.coef,
+            scores_of_coef=(self.positive, self.negative),
+            alpha=result.alpha.copy(),
+            beta=result.beta.copy(),
+            k=self.problem.k,
+            squared_norm=self.tracker.squared_norm,
+            running=self.running,
+            moved=self.mobility,
+        ).keep(self.problem)
+        return result
 
     def _maximise(self) -> tuple[Maximiser, Vector]:
         now = self.smoothing.maximise(self.positive, self.negative)

@@ -95,6 +95,7 @@ class Tracker:
         self.coef: Vector = np.zeros(problem.n_features)
         self.alpha: Vector = np.zeros(problem.n_positive)
         self.beta: Vector = np.zeros(problem.n_negative)
+        self.squared_norm = 0.0
         self.primal = float(problem.loss.value(np.zeros(1))[0])
         self.dual = -float(problem.loss.conjugate(np.zeros(1))[0])
         self.history: list[Record] = []
@@ -121,7 +122,7 @@ class Tracker:
         """Keep the pair, at its best scale, if it is the best so far."""
         value, theta = self.problem.dual(alpha, squared_norm)
         if value > self.dual:
-            self.dual = value
+            self.dual, self.squared_norm = value, theta * theta * squared_norm
             np.multiply(alpha, theta, out=self.alpha)
             np.multiply(beta, theta, out=self.beta)
 
