@@ -128,42 +128,48 @@ class FrozenModel:
         running: tuple[RunningMoments, RunningMoments],
     ) -> None:
         problem, thresholds = smoothing.problem, maximiser.thresholds
-        operator, d = problem.operator, problem.n_features
         self.smoothing = smoothing
         self.k = problem.k
         self.start = thresholds
         self.guess = thresholds
         self.n_positive = len(chosen.positive)
         followed = np.concatenate((problem.positive_rows[chosen.positive], problem.negative_rows[chosen.negative]))
-        self.rows = operator.take_rows(followed)
+        self.rows = problem.operator.take_rows(followed)
         self.positive_scores = scores[0][chosen.positive]
         self.negative_scores = scores[1][chosen.negative]
         self.centre = smoothing.centre[chosen.negative]
-
-        capped_rows = problem.negative_rows[chosen.capped]
-        self.n_capped = len(capped_rows)
-        self.capped_mean = np.zeros(d)
-        self.capped_target = 0.0
-        if self.n_capped:
-            self.capped_mean = operator.rmatvec_rows(np.full(self.n_capped, 1.0 / self.n_capped), capped_rows)
-            self.capped_target = _mean_target(smoothing, scores[1], chosen.capped)
-
-        free_rows = problem.negative_rows[chosen.free]
-        free_pull = operator.rmatvec_rows(maximiser.beta[chosen.free], free_rows) if len(free_rows) else np.zeros(d)
-        free_target = _mean_target(smoothing, scores[1], chosen.free)
-        self.free = Held(running[1].update(np.sort(free_rows)), free_target, smoothing.sigma, free_pull)
-
-        alpha, beta = maximiser.alpha[chosen.positive], maximiser.beta[chosen.negative]
-        # What is left of the whole sum belongs to the positives that are held: their rows need not be read.
-        active_pull = pull - self._followed_pull(alpha, beta) + free_pull
-        active_pull += (thresholds.cap * self.n_capped) * self.capped_mean
-        active_rows = problem.positive_rows[chosen.active]
-        rate = -1.0 / smoothing.curvature
-        target = -rate * (problem.loss.conjugate_slope - _mean(scores[0][chosen.active]))
-        self.active = Held(running[0].update(np.sort(active_rows)), target, rate, active_pull)
-        self.now = Maximiser(alpha, beta, thresholds)
+        self.now = Maximiser(maximiser.alpha[chosen.positive], maximiser.beta[chosen.negative], thresholds)
         # The last step length that was tried, with scores and maximiser there: mostly the one that is taken.
         self.tried: tuple[float, Vector, Vector, Maximiser | None] = (0.0, *scores, None)
+        self._hold_capped(chosen.capped, scores[1])
+        self.free = self._hold_free(chosen.free, scores[1], maximiser.beta, running[1])
+        self.active = self._hold_active(chosen.active, scores[0], pull, running[0])
+
+    def _hold_capped(self, capped: Rows, scores: Vector) -> None:
+        problem = self.smoothing.problem
+        self.n_capped = len(capped)
+        self.capped_mean = np.zeros(problem.n_features)
+        self.capped_target = 0.0
+        if self.n_capped:
+            weights = np.full(self.n_capped, 1.0 / self.n_capped)
+            self.capped_mean = problem.operator.rmatvec_rows(weights, problem.negative_rows[capped])
+            self.capped_target = _mean_target(self.smoothing, scores, capped)
+
+    def _hold_free(self, free: Rows, scores: Vector, beta: Vector, running: RunningMoments) -> Held:
+        problem = self.smoothing.problem
+        rows = problem.negative_rows[free]
+        pull = problem.operator.rmatvec_rows(beta[free], rows) if len(rows) else np.zeros(problem.n_features)
+        target = _mean_target(self.smoothing, scores, free)
+        return Held(running.update(np.sort(rows)), target, self.smoothing.sigma, pull)
+
+    def _hold_active(self, active: Rows, scores: Vector, pull: Vector, running: RunningMoments) -> Held:
+        """What is left of the whole sum belongs to the positives that are held: their rows need not be read."""
+        problem = self.smoothing.problem
+        pull = pull - self._followed_pull(self.now.alpha, self.now.beta) + self.free.pull
+        pull += (self.start.cap * self.n_capped) * self.capped_mean
+        rate = -1.0 / self.smoothing.curvature
+        target = -rate * (problem.loss.conjugate_slope - _mean(scores[active]))
+        return Held(running.update(np.sort(problem.positive_rows[active])), target, rate, pull)
 
     def minimise(self, coef: Vector, gradient: Vector, enough: float, max_iter: int) -> tuple[Vector, int]:
         """Go from w until |gradient|^2 <= enough; return the way gone and the number of steps."""

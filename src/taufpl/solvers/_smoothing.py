@@ -108,9 +108,7 @@ class Smoothing:
         alpha /= self.curvature
         np.multiply(negative_scores, self.sigma, out=beta)
         beta += self.centre
-        self.guess = project_topk_simplex_into(
-            alpha, beta, self.problem.k, self.weight, self.guess, self._pair
-        )
+        self.guess = project_topk_simplex_into(alpha, beta, self.problem.k, self.weight, self.guess, self._pair)
         return Maximiser(*self._pair, self.guess)
 
     def move_centre(self, beta: Vector, sigma: float) -> None:
