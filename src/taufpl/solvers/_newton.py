@@ -28,6 +28,8 @@ _EASIER = 0.2
 _PATIENCE = 60
 # The sigma that a warm start finds counts up to this many times the largest beta.
 _WARM_SIGMA = 1e6
+# A warm start begins so much of the way, in decades, from a cold start's sigma to that.
+_WARM_SHARE = 0.65
 # The movement of a row's score in past steps fades by this factor, squared, from step to step.
 _FADING = 0.8
 # Share of the negatives that the model follows at least.
@@ -202,8 +204,8 @@ class _Run:
         sigma = self.pace.sigma * cap
         if start.sigma is None:
             return sigma
-        # Halfway between a cold start and where the neighbour ended: there psi had lost most of its smoothness.
-        return math.sqrt(sigma * max(sigma, min(start.sigma, _WARM_SIGMA * cap)))
+        # Between a cold start and where the neighbour ended: there psi had lost most of its smoothness.
+        return sigma * (max(sigma, min(start.sigma, _WARM_SIGMA * cap)) / sigma) ** _WARM_SHARE
 
     def run(self) -> Result:
         settings = self.settings
