@@ -34,7 +34,7 @@ $(READY): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check ".[$(EXTRAS)]"
 	@mv $@.new $@
 
-demo: $(READY) ## Project two vectors, print a table and draw a picture
+demo: $(READY) ## A screening job at a tolerance of 1 %: a table and a picture
 	$(BIN)/python -m taufpl.demo
 
 test: $(READY) ## Run the tests, then the examples in the docstrings

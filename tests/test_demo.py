@@ -9,8 +9,9 @@ from taufpl._extras import require
 def test_demo_prints_a_table_and_draws_a_picture(tmp_path, capsys):
     demo.main(str(tmp_path))
     printed = capsys.readouterr().out
-    assert "200000" in printed
-    assert (tmp_path / "projection.png").stat().st_size > 10_000
+    assert "TauFPLClassifier" in printed
+    assert "yes" in printed.split("\nTauFPLClassifier")[1].splitlines()[0]
+    assert (tmp_path / "screening.png").stat().st_size > 10_000
 
 
 def test_a_missing_extra_is_named():

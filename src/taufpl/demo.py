@@ -1,4 +1,4 @@
-"""``python -m taufpl.demo``: the projection at work, as a table and a picture."""
+"""``python -m taufpl.demo``: the same screening job under three thresholds, as a table and a picture."""
 
 from __future__ import annotations
 
@@ -9,69 +9,78 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from taufpl._extras import require
-from taufpl.baselines.projection import sort_based
-from taufpl.projection import project_topk_simplex
+from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.plotting import ROCDisplay, ScoreDisplay
 
-Vector = NDArray[np.float64]
+Array = NDArray[Any]
+
+TAU = 0.01
+_NAMES = {
+    "plain": "logistic regression, balanced classes",
+    "guarded": "the same under NeymanPearsonClassifier",
+    "ours": "TauFPLClassifier",
+}
 
 
 def main(folder: str = "demo") -> None:
-    """Project two vectors of 200,000 entries for several k; print what comes out and draw it."""
+    """Fit three classifiers on generated data at a tolerance of 1 %, and hold them to it on new data."""
     rng = np.random.default_rng(0)
-    alpha0, beta0 = rng.normal(size=200_000), rng.normal(size=200_000)
-    print("Projection of two normal vectors of 200,000 entries on the top-k simplex:")
-    print("alpha, beta >= 0, sum alpha = sum beta, no entry of beta above (sum alpha) / k.\n")
+    X, y = screening(rng, n_negative=20_000, n_positive=1_000)
+    new_X, new_y = screening(rng, n_negative=200_000, n_positive=20_000)
+    print(f"20,000 negatives, 1,000 positives, 20 features. Tolerated false-positive rate: {TAU:.1%}.")
+    print("Rates on 200,000 new negatives and 20,000 new positives:\n")
+    print(f"{'':42} {'FPR':>7} {'recall':>7} {'seconds':>8}  at or under the tolerance?")
+    models = {
+        "plain": LogisticRegression(class_weight="balanced"),
+        "guarded": NeymanPearsonClassifier(
+            LogisticRegression(class_weight="balanced"), TAU, threshold="cross", random_state=0
+        ),
+        "ours": TauFPLClassifier(TAU, random_state=0),
+    }
+    for key, model in models.items():
+        began = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - began
+        alarms = model.predict(new_X) == 1
+        fpr, recall = alarms[new_y == 0].mean(), alarms[new_y == 1].mean()
+        print(f"{_NAMES[key]:42} {fpr:7.2%} {recall:7.1%} {seconds:8.2f}  {'yes' if fpr <= TAU else 'NO'}")
+    ours = models["ours"]
     print(
-        f"{'k':>8} {'sum':>12} {'largest beta':>13} {'at the cap':>11} {'ms':>7} {'sorting, ms':>12} {'difference':>11}"
+        f"\nWhat TauFPLClassifier said before it saw the new data: FPR at most {ours.fpr_upper_bound_:.2%} with 95 % "
+        f"confidence,\nfrom {ours.evidence_.n_negative:,} negatives; recall about {ours.evidence_.tpr_estimate:.0%}. "
+        f"Its objective is certified to a gap of {ours.dual_gap_:.0e}, after {ours.n_passes_:.0f} passes."
     )
-    for k in (1, 10, 1_000, 20_000, 100_000, 200_000):
-        print(_row(alpha0, beta0, k))
-    picture = _draw(Path(folder))
-    print(f"\nPicture of a small example: {picture}")
+    print(f"\nPicture: {_draw(models, new_X[::10], new_y[::10], Path(folder))}")
 
 
-def _row(alpha0: Vector, beta0: Vector, k: int) -> str:
-    (alpha, beta), seconds = _time(project_topk_simplex, alpha0, beta0, k)
-    by_sorting, slow = _time(sort_based, alpha0, beta0, k)
-    total, cap = alpha.sum(), alpha.sum() / k
-    capped = int((beta >= cap * (1 - 1e-12)).sum())
-    apart = max(np.abs(alpha - by_sorting[0]).max(), np.abs(beta - by_sorting[1]).max())
-    return f"{k:8d} {total:12.3f} {beta.max():13.6f} {capped:11d} {1e3 * seconds:7.2f} {1e3 * slow:12.1f} {apart:11.1e}"
+def screening(rng: np.random.Generator, n_negative: int, n_positive: int) -> tuple[Array, Array]:
+    """Ordinary negatives, one in twenty of them a look-alike of positives in most features but not in all."""
+    y = np.repeat([0, 1], [n_negative, n_positive])
+    X = rng.normal(size=(y.size, 20))
+    X[y == 1, :10] += 1.0
+    X[y == 1, 10:15] += 1.0
+    look_alikes = np.flatnonzero((y == 0) & (rng.random(y.size) < 0.05))
+    X[look_alikes, :10] += 1.0
+    X[look_alikes, 10:15] -= 1.0
+    return X, y
 
 
-def _time(project: Any, *arguments: Any) -> tuple[Any, float]:
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        answer = project(*arguments)
-        times.append(time.perf_counter() - start)
-    return answer, min(times)
-
-
-def _draw(folder: Path) -> Path:
-    """A small beta before and after, with its two thresholds."""
+def _draw(models: dict[str, Any], X: Array, y: Array, folder: Path) -> Path:
     require("matplotlib", "plot", "to draw the demo")
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rng = np.random.default_rng(3)
-    alpha0, beta0, k = rng.normal(size=12), np.sort(rng.normal(size=40))[::-1], 20
-    _, beta, found = project_topk_simplex(alpha0, beta0, k, return_thresholds=True)
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    axes.bar(np.arange(beta.size) - 0.2, beta0, width=0.4, color="#b8c4d6", label="before")
-    axes.bar(np.arange(beta.size) + 0.2, beta, width=0.4, color="#1f5fa8", label="after")
-    for height, name in ((found.mu, "mu"), (found.mu + found.cap, "mu + C/k"), (found.cap, "cap C/k")):
-        style = ":" if name.startswith("mu") else "--"
-        axes.axhline(height, color="#a83232", linestyle=style, linewidth=1)
-        axes.text(beta.size - 0.5, height + 0.03, name, ha="right", color="#a83232", fontsize=9)
-    axes.set(xlabel="entry of beta, sorted", ylabel="value", title=f"Top-{k} simplex: shifted by mu, cut at C/k")
-    axes.legend(frameon=False)
+    figure, axes = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
+    for key in ("plain", "ours"):
+        ROCDisplay.from_estimator(models[key], X, y, tau=TAU, name=type(models[key]).__name__, ax=axes[0])
+    ScoreDisplay.from_estimator(models["ours"], X, y, ax=axes[1])
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "projection.png"
+    path = folder / "screening.png"
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path
