@@ -29,7 +29,7 @@ PAPER = {
 
 
 def one_round(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, tau: float, scale: float) -> tuple:
-    model = TauFPLClassifier(tau, tau_scale=scale, threshold="oob", delta=None, random_state=0)
+    model = TauFPLClassifier(tau, ranking="paper", tau_scale=scale, threshold="oob", delta=None, random_state=0)
     alarms = model.fit(X[train], y[train]).predict(X[test]) == 1
     return alarms[y[test] < 0].mean(), alarms[y[test] > 0].mean()
 

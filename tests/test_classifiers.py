@@ -21,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
+from recall_cases import partly_separable
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
-from taufpl.exceptions import TooFewNegativesWarning
+from taufpl.exceptions import RankingCollapseWarning, TooFewNegativesWarning
 from taufpl.metrics import fpr_upper_bound, np_scorer, tpr_at_fpr_scorer
 from taufpl.plotting import RoundsDisplay
 from taufpl.thresholding import OrderStatistic, order_rank, simultaneous_ranks
@@ -58,7 +59,7 @@ class ScoreItself(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize("threshold", STRATEGIES)
 @pytest.mark.parametrize("delta", [0.05, None])
 def test_what_a_linear_classifier_promises(threshold, delta):
-    model = TauFPLClassifier(0.05, reg=0.1, threshold=threshold, delta=delta, random_state=0).fit(X, Y)
+    model = TauFPLClassifier(0.05, reg=0.1, tau_scale=1, threshold=threshold, delta=delta, random_state=0).fit(X, Y)
     assert model.coef_.shape == (1, 4)
     np.testing.assert_array_equal(model.intercept_, [-model.threshold_])
     np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] - model.threshold_, atol=1e-12)
@@ -69,7 +70,7 @@ def test_what_a_linear_classifier_promises(threshold, delta):
     assert model.fpr_estimate_ <= model.fpr_upper_bound_ < 0.12
     assert evidence.guaranteed == (threshold == "np")
     assert (evidence.rounds is not None) == (threshold == "oob")
-    assert model.reg_ == 0.1
+    assert (model.reg_, model.tau_scale_) == (0.1, 1.0)
     assert model.converged_
     assert not model.collapsed_
     # The score is normal with known variance, so that the true rate can be had from fresh rows.
@@ -129,7 +130,7 @@ def test_rounds_of_out_of_bootstrap(combine, rule):
 
 
 def test_mean_of_linear_rounds_is_linear():
-    settings = {"threshold": "oob", "delta": None, "random_state": 0, "reg": 0.1}
+    settings = {"threshold": "oob", "delta": None, "random_state": 0, "reg": 0.1, "tau_scale": 1}
     model = TauFPLClassifier(0.05, **settings).fit(X, Y)
     refit = TauFPLClassifier(0.05, **settings, combine="refit").fit(X, Y)
     assert model.coef_.shape == refit.coef_.shape
@@ -140,11 +141,45 @@ def test_mean_of_linear_rounds_is_linear():
 
 
 def test_delta_makes_rounds_careful():
-    kwargs = {"threshold": "oob", "reg": 0.1, "random_state": 0}
+    kwargs = {"threshold": "oob", "reg": 0.1, "tau_scale": 1, "random_state": 0}
     plain = TauFPLClassifier(0.05, delta=None, rule="quantile", **kwargs).fit(X, Y)
     careful = TauFPLClassifier(0.05, delta=0.05, **kwargs).fit(X, Y)
     np.testing.assert_allclose(plain.coef_, careful.coef_)
     assert careful.threshold_ > plain.threshold_
+
+
+def test_automatic_ranking_says_what_it_kept():
+    model = TauFPLClassifier(0.01, random_state=0).fit(X, Y)
+    selection = model.selection_
+    assert len(selection["candidate"]) == len(selection["mean_share"]) == len(selection["kept"]) == 11
+    assert selection["kept"][np.argmax(selection["mean_share"])]
+    assert np.isnan(model.dual_gap_)
+    assert not model.collapsed_
+    assert np.mean(FRESH @ model.coef_[0] > model.threshold_) <= 0.012
+    # Two equal normal clouds: the difference of the means is the best direction, and every candidate is near it.
+    cosine = model.coef_[0].sum() / (2.0 * np.linalg.norm(model.coef_))
+    assert cosine > 0.95
+
+
+def test_automatic_ranking_where_the_paper_s_collapses():
+    """A third of the positives is far away, the others sit among the negatives."""
+    train, test = partly_separable(0), partly_separable(1, n=50_000)
+    with pytest.warns(RankingCollapseWarning):
+        paper = TauFPLClassifier(0.001, ranking="paper", tau_scale=1, random_state=0).fit(*train)
+    auto = TauFPLClassifier(0.001, random_state=0).fit(*train)
+    logistic = NeymanPearsonClassifier(LogisticRegression(), 0.001, threshold="cross", random_state=0).fit(*train)
+    recalls = [model.predict(test[0])[test[1] == 1].mean() for model in (paper, logistic, auto)]
+    assert recalls[0] == 0.0
+    assert recalls[2] >= 3.0 * recalls[1]
+    assert auto.predict(test[0])[test[1] == 0].mean() <= 0.0015
+
+
+def test_scores_of_folds_are_brought_to_one_scale():
+    """Features far from 0: fits of different folds differ in where their scores lie, not in how they rank."""
+    far = X + 1000.0
+    near = TauFPLClassifier(0.05, reg=0.1, tau_scale=1, random_state=0).fit(X, Y)
+    model = TauFPLClassifier(0.05, reg=0.1, tau_scale=1, random_state=0).fit(far, Y)
+    assert abs(model.predict(far)[Y == 1].mean() - near.predict(X)[Y == 1].mean()) < 0.02
 
 
 def test_too_few_negatives_are_refused_with_the_number_needed():
@@ -264,18 +299,24 @@ def test_ties_never_push_the_rate_over_the_limit():
 
 def test_reg_by_search_uses_training_rows_only():
     """Held-out negatives must not take part in the choice of reg, or the guarantee is void."""
-    model = TauFPLClassifier(0.05, threshold="np", regs=3, cv=3, random_state=0).fit(X, Y)
+    settings = {"ranking": "paper", "tau_scale": "cv", "threshold": "np", "regs": 3, "cv": 3, "random_state": 0}
+    model = TauFPLClassifier(0.05, **settings).fit(X, Y)
+    auto = TauFPLClassifier(0.05, threshold="np", cv=3, random_state=0).fit(X, Y)
     assert model.reg_ in model.cv_results_["param_reg"]
+    assert model.tau_scale_ in model.cv_results_["param_tau_scale"]
     changed = X.copy()
     rng = np.random.default_rng(0)
     # With the same seed the same rows are held out; what they hold does not matter for the search.
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     held_out = np.random.default_rng(seed).permutation(np.flatnonzero(Y == 0))[:400]
     changed[held_out] = rng.normal(size=(400, 4)) * 100.0
-    again = TauFPLClassifier(0.05, threshold="np", regs=3, cv=3, random_state=0).fit(changed, Y)
+    again = TauFPLClassifier(0.05, **settings).fit(changed, Y)
     np.testing.assert_array_equal(again.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
     np.testing.assert_array_equal(again.coef_, model.coef_)
     assert again.threshold_ != model.threshold_
+    auto_again = TauFPLClassifier(0.05, threshold="np", cv=3, random_state=0).fit(changed, Y)
+    np.testing.assert_array_equal(auto_again.selection_["mean_share"], auto.selection_["mean_share"])
+    np.testing.assert_array_equal(auto_again.coef_, auto.coef_)
 
 
 def test_seeds_and_processes():
@@ -371,7 +412,7 @@ WRONG = [
         np.arange(20) == 3,
         "at least 2 rows",
     ),
-    (TauFPLClassifier(0.2, reg=1.0, threshold="oob"), X[:20], np.arange(20) == 3, "at least 2 positives"),
+    (TauFPLClassifier(0.2, reg=1.0, tau_scale=1, threshold="oob"), X[:20], np.arange(20) == 3, "at least 2 positives"),
     (TauFPLClassifier(1.5), X, Y, "'tau' parameter"),
     (TauFPLClassifier(reg="best"), X, Y, "'reg' parameter"),
     (TauFPLClassifier(combine="vote"), X, Y, "'combine' parameter"),

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from recall_cases import partly_separable
 from taufpl import TauFPLRanker, TauFPLRankerCV, tau_path
 from taufpl.baselines import TopPush
 from taufpl.exceptions import RankingCollapseWarning
@@ -195,6 +196,48 @@ def test_path_gives_what_single_fits_give(kind):
     np.testing.assert_array_equal(path.regs, regs)
 
 
+class TestTrainingShares:
+    """Larger shares of negatives, smaller ones of positives, for classes that overlap."""
+
+    def test_positives_that_cannot_be_reached_are_given_up(self):
+        X, y = partly_separable(n=3000, m=500)
+        with pytest.warns(RankingCollapseWarning, match="lower positive_share"):
+            assert TauFPLRanker(0.01, 0.1).fit(X, y).collapsed_
+        ranker = TauFPLRanker(0.01, 0.1, tau_scale=4, positive_share=0.3).fit(X, y)
+        assert not ranker.collapsed_
+        assert ranker.converged_
+        new, labels = partly_separable(1, n=50_000)
+        scores = new @ ranker.coef_[0]
+        above = np.quantile(scores[labels == 0], 0.99)
+        assert np.mean(scores[labels == 1] > above) > 0.25  # 30 % are far away
+
+    def test_the_objective_is_that_of_the_best_positives(self):
+        X, y = partly_separable(n=1000, m=200)
+        ranker = TauFPLRanker(0.05, 0.1, positive_share=0.25, tol=1e-6).fit(X, y)
+        scores = X @ ranker.coef_[0]
+        best = np.sort(scores[y == 1])[-50:]
+        top = np.sort(scores[y == 0])[-51:].mean()
+        value = np.mean(np.maximum(0.0, 1.0 - best + top) ** 2) + 0.05 * ranker.coef_[0] @ ranker.coef_[0]
+        assert ranker.primal_objective_ == pytest.approx(value, rel=1e-6)
+
+    def test_search_over_shares(self):
+        X, y = partly_separable(n=2000, m=300)
+        plain, both = (
+            TauFPLRankerCV(0.01, [1.0, 0.1], 3, tau_scale=scale, positive_share=share, max_extensions=0).fit(X, y)
+            for scale, share in ((100.0, 1.0), ("cv", "cv"))
+        )
+        table = both.cv_results_
+        assert set(table["param_tau_scale"]) == {1.0, 2.0, 4.0, 16.0, 64.0, 100.0}
+        assert set(table["param_positive_share"]) == {1.0, 0.75, 0.5, 0.25, 0.1}
+        assert len(table["param_reg"]) == 60
+        assert both.best_score_ > 1.5 * plain.best_score_
+        assert both.positive_share_ < 1
+        best = np.argmax(table["mean_test_score"])
+        assert table["param_tau_scale"][best] == both.tau_scale_
+        same = (table["param_tau_scale"] == 100.0) & (table["param_positive_share"] == 1.0)
+        np.testing.assert_allclose(table["mean_test_score"][same], plain.cv_results_["mean_test_score"], atol=0.02)
+
+
 class TestCollapse:
     """The mean positive inside what the negatives can average to: w = 0 is the optimum for every reg."""
 
@@ -265,6 +308,9 @@ WRONG = [
     (TauFPLRanker(reg=0.0), X, Y, "'reg' parameter"),
     (TauFPLRanker(tau_scale=-1.0), X, Y, "'tau_scale' parameter"),
     (TauFPLRanker(solver="magic"), X, Y, "'solver' parameter"),
+    (TauFPLRanker(positive_share=0.0), X, Y, "'positive_share' parameter"),
+    (TauFPLRanker(positive_share=1.5), X, Y, "'positive_share' parameter"),
+    (TauFPLRankerCV(tau_scale="best"), X, Y, "'tau_scale' parameter"),
     (TauFPLRanker(tol=0), X, Y, "'tol' parameter"),
     (TauFPLRanker(pos_label=7), X, Y, r"pos_label must be one of the labels in y, \[0, 1\]; got 7"),
     (TauFPLRanker(), X, np.zeros(40), "one class only"),

@@ -48,23 +48,26 @@ def main(folder: str = "demo") -> None:
         fpr, recall = alarms[new_y == 0].mean(), alarms[new_y == 1].mean()
         print(f"{_NAMES[key]:42} {fpr:7.2%} {recall:7.1%} {seconds:8.2f}  {'yes' if fpr <= TAU else 'NO'}")
     ours = models["ours"]
+    kept = [
+        name for name, is_kept in zip(ours.selection_["candidate"], ours.selection_["kept"], strict=True) if is_kept
+    ]
     print(
         f"\nWhat TauFPLClassifier said before it saw the new data: FPR at most {ours.fpr_upper_bound_:.2%} with 95 % "
         f"confidence,\nfrom {ours.evidence_.n_negative:,} negatives; recall about {ours.evidence_.tpr_estimate:.0%}. "
-        f"Its objective is certified to a gap of {ours.dual_gap_:.0e}, after {ours.n_passes_:.0f} passes."
+        f"It averages: {', '.join(kept)}."
     )
     print(f"\nPicture: {_draw(models, new_X[::10], new_y[::10], Path(folder))}")
 
 
 def screening(rng: np.random.Generator, n_negative: int, n_positive: int) -> tuple[Array, Array]:
-    """Ordinary negatives, one in twenty of them a look-alike of positives in most features but not in all."""
+    """Half of the positives stand out in a few features; the others look like one negative in seven."""
     y = np.repeat([0, 1], [n_negative, n_positive])
     X = rng.normal(size=(y.size, 20))
-    X[y == 1, :10] += 1.0
-    X[y == 1, 10:15] += 1.0
-    look_alikes = np.flatnonzero((y == 0) & (rng.random(y.size) < 0.05))
-    X[look_alikes, :10] += 1.0
-    X[look_alikes, 10:15] -= 1.0
+    kind = rng.random(y.size)
+    X[np.ix_((y == 1) & (kind < 0.5), range(3))] += 2.5
+    X[np.ix_((y == 1) & (kind >= 0.5), range(3, 7))] += 2.0
+    X[np.ix_((y == 0) & (kind < 0.15), range(3, 7))] += 2.25
+    X[np.ix_((y == 0) & (kind >= 0.15), range(3, 7))] -= 0.5
     return X, y
 
 

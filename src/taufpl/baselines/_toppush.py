@@ -8,6 +8,7 @@ from sklearn.base import _fit_context
 
 from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer
 from taufpl.estimators._solve import solve_ranking
+from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback
 
@@ -80,6 +81,7 @@ class TopPush(LinearScorer):
         -------
         self
         """
-        operator, labels = self._read(X, y)
+        X, labels = self._read(X, y)
+        operator = as_operator(X)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, 1, self.reg)
         return self._keep(solve_ranking(problem, self._choice(), callback=self.callback), problem, tau=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._fitters import LinearFitter
 from taufpl.estimators._linear import (
     ROUNDINGS,
@@ -28,16 +30,22 @@ from taufpl.thresholding import Evidence
 class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     """A linear classifier whose false-positive rate stays at or under tau.
 
-    It ranks as :class:`TauFPLRanker` does, and then chooses the threshold on negatives that the ranking had not seen.
+    It learns a ranking for the tolerance, and then chooses the threshold on negatives that the ranking had not seen.
 
     Parameters
     ----------
     tau : float, default=0.01
         Tolerated false-positive rate, between 0 and 1.
+    ranking : {"auto", "paper"}, default="auto"
+        - "auto": eleven linear rankings, from logistic regression to those that give up the positives which cannot be
+          reached, are compared on folds, by the share of held-out positives above the thresholds of tau/2, tau and
+          2 tau; those that cannot be told from the best are averaged. Where the paper's objective has its optimum at
+          w = 0, these still find what there is (``docs/recall.md``).
+        - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"
-        Weight of the penalty, or "cv" to choose it as :class:`TauFPLRankerCV` does.
-    tau_scale : float, default=1.0
-        The ranking trains at tau_scale tau; 2 is the 2tau variant of the paper.
+        Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
+    tau_scale : "cv" or float, default="cv"
+        The paper's ranking trains at tau_scale tau; 2 is the 2tau variant. "cv" chooses it together with reg.
     threshold : {"cross", "np", "oob", "train"}, default="cross"
         - "cross": the order statistic that keeps P(FPR > tau) <= delta, on the scores that every negative gets from a
           model of a fold that has not seen it; the model itself is fitted on all rows. Uses all data. Close to valid
@@ -88,13 +96,18 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     fpr_estimate_, fpr_upper_bound_ : float
         From negatives that the model that scored them had not seen; the bound holds with probability
         1 - delta (0.95 where delta is None).
-    reg_ : float
+    selection_ : dict
+        What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `over_logistic` (by how much
+        it is ahead of the best logistic regression), and whether it was `kept`.
+    reg_, tau_scale_ : float
+        Of the paper's ranking.
     cv_results_ : dict of ndarrays
-        Of the search, with ``reg="cv"``.
+        Of the search of the paper's ranking, if there was one.
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
     primal_objective_, dual_objective_, dual_gap_, n_iter_, n_passes_, converged_, collapsed_, history_
-        Of the fit on all rows, or, for "np", on those that are not held out.
+        Of the paper's ranking on all rows, or, for "np", on those that are not held out. An average of rankings has no
+        objective and no certificate: with "auto" the objectives and the gap are NaN.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -105,7 +118,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [2000, 200])
     >>> X = rng.normal(size=(2200, 5)) + y[:, np.newaxis]
-    >>> classifier = TauFPLClassifier(tau=0.05, reg=0.1, random_state=0).fit(X, y)
+    >>> classifier = TauFPLClassifier(tau=0.05, random_state=0).fit(X, y)
     >>> new = rng.normal(size=(100_000, 5))
     >>> bool(classifier.predict(new).mean() <= 0.05)
     True
@@ -117,7 +130,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         **THRESHOLD_CONSTRAINTS,
         "tau": TAU_CONSTRAINT,
         "reg": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
-        "tau_scale": TAU_SCALE_CONSTRAINT,
+        "tau_scale": [*TAU_SCALE_CONSTRAINT, StrOptions({"cv"})],
+        "ranking": [StrOptions({"auto", "paper"})],
         "regs": [Interval(Integral, 2, None, closed="left"), "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left")],
     }
@@ -126,8 +140,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self,
         tau: float = 0.01,
         *,
+        ranking: str = "auto",
         reg: float | str = "cv",
-        tau_scale: float = 1.0,
+        tau_scale: float | str = "cv",
         threshold: str = "cross",
         delta: float | None = 0.05,
         n_rounds: int = 10,
@@ -146,6 +161,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         random_state: Any = None,
     ) -> None:
         self.tau = tau
+        self.ranking = ranking
         self.reg = reg
         self.tau_scale = tau_scale
         self.threshold = threshold
@@ -179,28 +195,36 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         -------
         self
         """
-        operator, labels = self._read(X, y)
-        fitter = LinearFitter(
-            operator,
-            labels,
-            self.tau,
-            self.tau_scale,
-            self.reg,
-            self._choice(),
-            regs=self.regs,
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-        )
+        X, labels = self._read(X, y)
+        operator = as_operator(X)
+        if self.ranking == "auto" and self.reg == "cv" and self.tau_scale == "cv":
+            fitter: AutoFitter | LinearFitter = AutoFitter(X, operator, labels, self.tau, self.cv, self.n_jobs)
+        else:
+            given = (self.tau, self.tau_scale, self.reg, self._choice())
+            fitter = LinearFitter(operator, labels, *given, regs=self.regs, cv=self.cv, n_jobs=self.n_jobs)
         outcome = STRATEGIES[self.threshold](fitter, self._plan())
-        self.reg_ = fitter.reg
+        self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
+        if isinstance(fitter, LinearFitter):
+            self._keep_paper(fitter)
+        else:
+            self._keep_average(fitter)
+        largest_norm = float(np.sqrt(operator.row_norms().max()))
+        self._keep_evidence(outcome.evidence, largest_norm * float(np.linalg.norm(self.coef_)))
+        return self
+
+    def _keep_paper(self, fitter: LinearFitter) -> None:
+        self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
         assert fitter.first is not None
         self._keep_ranking(*fitter.first)
-        self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
-        largest_norm = float(np.sqrt(operator.row_norms().max()))
-        self._keep_evidence(outcome.evidence, largest_norm * float(np.linalg.norm(self.coef_)))
-        return self
+
+    def _keep_average(self, fitter: AutoFitter) -> None:
+        """An average has no objective of its own: where there is no certificate, none is shown."""
+        self.selection_ = fitter.selection
+        self.primal_objective_ = self.dual_objective_ = self.dual_gap_ = math.nan
+        self.n_iter_, self.n_passes_, self.history_ = 1, fitter.operator.n_passes, ()
+        self.converged_, self.collapsed_ = True, not self.coef_.any()
 
     def _keep_evidence(self, evidence: tuple[Evidence, ...], scale: float) -> None:
         super()._keep_evidence(evidence, scale)

@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
 from taufpl.estimators._labels import TwoClasses
-from taufpl.estimators._search import RegSearch, make_folds, make_grid
+from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem, top_count
@@ -24,13 +24,24 @@ Rows = NDArray[np.intp]
 
 # Shares of positives above a threshold do not tell finer gaps apart.
 _SEARCH_TOL = 1e-3
+_MOST_EXTENSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LinearModel:
-    """Weights, and what a neighbouring fit can start from: the ranking, and the dual weight of every row of X."""
+    """A fitted ranking.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+    span : pair of float
+        Mean and standard deviation of the scores of the negatives that it was fitted on.
+    ranking, duals
+        What a neighbouring fit can start from: the ranking, and the dual weight of every row of X.
+    """
 
     coef: Vector
+    span: tuple[float, float]
     ranking: Ranking | None = None
     duals: Vector | None = None
 
@@ -45,7 +56,7 @@ class LinearFitter:
         operator: Operator,
         labels: TwoClasses,
         tau: float,
-        tau_scale: float,
+        tau_scale: float | str,
         reg: float | str,
         choice: SolverChoice,
         *,
@@ -56,10 +67,8 @@ class LinearFitter:
         self.operator = operator
         self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
         self.tau = tau
-        self.train_tau = min(1.0, tau_scale * tau)
-        self.tau_scale = tau_scale
-        self.given_reg = reg
-        self.reg = math.nan if isinstance(reg, str) else float(reg)
+        self.given = (reg, tau_scale)
+        self.reg, self.tau_scale = (math.nan if isinstance(each, str) else float(each) for each in self.given)
         self.choice = choice
         self.regs, self.cv, self.n_jobs = regs, cv, n_jobs
         # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
@@ -67,20 +76,22 @@ class LinearFitter:
         self.first: tuple[Ranking, RankingProblem] | None = None
 
     def prepare(self, rows: Rows) -> None:
-        """Choose reg on folds of these rows."""
-        if self.given_reg != "cv":
+        """Choose reg and tau_scale on folds of these rows, where they are not given."""
+        if "cv" not in self.given:
             return
         folds = make_folds(self.cv, *self._split(rows))
         rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
-        search = RegSearch(self.operator, folds, self.tau, self.tau_scale, rough, self.n_jobs)
-        search.run(make_grid(self.regs), max_extensions=20)
+        settings = make_settings(self.tau, self.given[1], 1.0)
+        regs = make_grid(self.regs if self.given[0] == "cv" else [self.reg])
+        search = RankingSearch(self.operator, folds, self.tau, rough, self.n_jobs)
+        best = search.run(settings, regs, _MOST_EXTENSIONS).best()
         self.cv_results = search.table()
-        self.reg = float(search.regs[search.best()])
+        self.reg, self.tau_scale = float(best.regs[best.best()]), best.setting.tau_scale
 
     def fit(self, rows: Rows, near: LinearModel | None = None) -> LinearModel:
         """Solve on a copy of these rows, or on X itself where they are all of it."""
         positive, negative = self._split(rows)
-        k = top_count(self.train_tau, negative.size)
+        k = top_count(min(1.0, self.tau_scale * self.tau), negative.size)
         whole = rows.size == self.operator.shape[0]
         if whole:
             problem = RankingProblem(self.operator, positive, negative, k, self.reg)
@@ -90,15 +101,21 @@ class LinearFitter:
             problem = RankingProblem(part, np.arange(cut), np.arange(cut, rows.size), k, self.reg)
         ranking = solve_ranking(problem, self.choice, _start(near, positive, negative))
         self.first = self.first or (ranking, problem)
+        scores = problem.scores(ranking.result.coef)[1]
+        span = (float(scores.mean()), float(scores.std()))
         if not whole:  # nothing will start from it
-            return LinearModel(ranking.result.coef)
+            return LinearModel(ranking.result.coef, span)
         duals = np.empty(rows.size)
         duals[positive], duals[negative] = ranking.result.alpha, ranking.result.beta
-        return LinearModel(ranking.result.coef, ranking, duals)
+        return LinearModel(ranking.result.coef, span, ranking, duals)
 
     def scores(self, model: LinearModel, rows: Rows) -> Vector:
         """Products of w with each of the rows."""
         return self.operator.matvec_rows(model.coef, rows)
+
+    def span(self, model: LinearModel) -> tuple[float, float]:
+        """Mean and standard deviation of the scores of the negatives that it was fitted on."""
+        return model.span
 
     def _split(self, rows: Rows) -> tuple[Rows, Rows]:
         is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
@@ -138,6 +155,10 @@ class EstimatorFitter:
     def scores(self, model: Any, rows: Rows) -> Vector:
         """Higher for the positive class."""
         return scores_of(model, _safe_indexing(self.X, rows), self.positive)
+
+    def span(self, model: Any) -> tuple[float, float]:
+        """Scores of different fits compare as they are."""
+        return 0.0, 1.0
 
 
 def scores_of(model: Any, X: Any, positive: Any) -> Vector:

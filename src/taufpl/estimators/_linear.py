@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import Operator, as_operator
+from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
 from taufpl.thresholding import top_threshold
 
@@ -30,6 +30,7 @@ SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 TAU_CONSTRAINT = [Interval(Real, 0, 1, closed="neither")]
 REG_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
+SHARE_CONSTRAINT = [Interval(Real, 0, 1, closed="right")]
 TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 
 # Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
@@ -83,12 +84,12 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
             self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
         )
 
-    def _read(self, X: Any, y: Any) -> tuple[Operator, TwoClasses]:
-        """Validate the data of a fit; set `classes_`."""
+    def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
+        """Validate the data of a fit; set `classes_`. X comes back as an array or a CSR matrix."""
         X, y = self._checked(X, y)
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
-        return as_operator(X), labels
+        return X, labels
 
     def _choice(self) -> SolverChoice:
         return SolverChoice(self.solver, self.tol, self.max_iter)
@@ -152,7 +153,7 @@ def warn_collapsed(name: str, problem: RankingProblem) -> None:
         f"{name} found nothing better than w = 0, for any reg: the mean of the {problem.n_positive} positives is an "
         f"average of negatives in which the worst {problem.k} of {problem.n_negative} decide, so that no direction "
         "separates them. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the negatives "
-        "than tau, or tau itself.",
+        "than tau, or lower positive_share, to give up the positives that cannot be reached, or raise tau itself.",
         RankingCollapseWarning,
         stacklevel=5,
     )

@@ -8,12 +8,14 @@ from sklearn.base import _fit_context
 
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
+    SHARE_CONSTRAINT,
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
 )
-from taufpl.estimators._solve import solve_ranking
+from taufpl.estimators._trimmed import rank
+from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback
 
@@ -38,6 +40,10 @@ class TauFPLRanker(LinearScorer):
     tau_scale : float, default=1.0
         The ranking trains at tau_scale tau, the threshold stays at tau. 2 is the 2tau variant of the paper; where
         tau_scale tau is 1 or more, all negatives count alike.
+    positive_share : float, default=1.0
+        Share rho of the positives that are ranked; the others are given up. Below 1 the mean above goes over the
+        ceil(rho m) positives with the highest scores: no longer convex, solved by alternation from several starts.
+        P, D and the gap then speak of the convex problem on the positives that were chosen.
     solver : {"newton", "accelerated"}, default="newton"
         The second-order solver, or the paper's.
     tol : float, default=1e-4
@@ -94,6 +100,7 @@ class TauFPLRanker(LinearScorer):
         "tau": TAU_CONSTRAINT,
         "reg": REG_CONSTRAINT,
         "tau_scale": TAU_SCALE_CONSTRAINT,
+        "positive_share": SHARE_CONSTRAINT,
     }
 
     def __init__(
@@ -102,6 +109,7 @@ class TauFPLRanker(LinearScorer):
         reg: float = 0.01,
         *,
         tau_scale: float = 1.0,
+        positive_share: float = 1.0,
         solver: str = "newton",
         tol: float = 1e-4,
         max_iter: int | None = None,
@@ -111,6 +119,7 @@ class TauFPLRanker(LinearScorer):
         self.tau = tau
         self.reg = reg
         self.tau_scale = tau_scale
+        self.positive_share = positive_share
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -132,8 +141,9 @@ class TauFPLRanker(LinearScorer):
         -------
         self
         """
-        operator, labels = self._read(X, y)
+        X, labels = self._read(X, y)
+        operator = as_operator(X)
         k = top_count(min(1.0, self.tau_scale * self.tau), labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
-        ranking = solve_ranking(problem, self._choice(), callback=self.callback)
+        ranking = rank(problem, self.positive_share, self.tau, self._choice(), callback=self.callback)
         return self._keep(ranking, problem, self.tau)

@@ -8,11 +8,18 @@ from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, LinearScorer
-from taufpl.estimators._search import RegSearch, make_folds, make_grid
-from taufpl.estimators._solve import solve_ranking
+from taufpl.estimators._linear import (
+    SHARE_CONSTRAINT,
+    SOLVER_CONSTRAINTS,
+    TAU_CONSTRAINT,
+    TAU_SCALE_CONSTRAINT,
+    LinearScorer,
+)
+from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
+from taufpl.estimators._trimmed import rank
+from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 
 
@@ -32,8 +39,11 @@ class TauFPLRankerCV(LinearScorer):
         The grid, or how many values it has, from 1e-5 to 10 in equal factors.
     cv : int, cross-validation generator or iterable, default=5
         As in scikit-learn; an int stratifies without shuffling.
-    tau_scale : float, default=1.0
-        The ranking trains at tau_scale tau; judgement and threshold stay at tau.
+    tau_scale : float or "cv", default=1.0
+        The ranking trains at tau_scale tau; judgement and threshold stay at tau. "cv" chooses among 1, 2, 4, 16, ...
+        and the scale at which all negatives count alike.
+    positive_share : float or "cv", default=1.0
+        Share of the positives to train on, as in :class:`TauFPLRanker`; "cv" chooses among 1, .75, .5, .25 and .1.
     max_extensions : int, default=20
         How many values the grid may grow by. 0 keeps it as given.
     cv_tol : float, default=1e-3
@@ -45,13 +55,14 @@ class TauFPLRankerCV(LinearScorer):
 
     Attributes
     ----------
-    reg_ : float
-        The chosen value.
+    reg_, tau_scale_, positive_share_ : float
+        The chosen values.
     best_score_ : float
         Its mean share over the folds.
     cv_results_ : dict of ndarrays
-        One entry a value, in the order of `param_reg`, largest first: `split<i>_test_score`, `mean_test_score`,
-        `std_test_score`, `rank_test_score`, and `mean_fit_time`, `mean_n_passes` of a fold.
+        One entry a value of `param_reg`, largest first, for each `param_tau_scale` and `param_positive_share`:
+        `split<i>_test_score`, `mean_test_score`, `std_test_score`, `rank_test_score`, and `mean_fit_time`,
+        `mean_n_passes` of a fold.
     n_extensions_ : int
         How many values were added to the grid.
     coef_, intercept_, classes_, primal_objective_, dual_objective_, dual_gap_, n_iter_, n_passes_, converged_, \
@@ -76,7 +87,8 @@ collapsed_, history_, n_features_in_, feature_names_in_
         "tau": TAU_CONSTRAINT,
         "regs": [Interval(Integral, 2, None, closed="left"), "array-like"],
         "cv": ["cv_object"],
-        "tau_scale": TAU_SCALE_CONSTRAINT,
+        "tau_scale": [*TAU_SCALE_CONSTRAINT, StrOptions({"cv"})],
+        "positive_share": [*SHARE_CONSTRAINT, StrOptions({"cv"})],
         "max_extensions": [Interval(Integral, 0, None, closed="left")],
         "cv_tol": SOLVER_CONSTRAINTS["tol"],
         "n_jobs": [Integral, None],
@@ -88,7 +100,8 @@ collapsed_, history_, n_features_in_, feature_names_in_
         regs: int | ArrayLike = 10,
         cv: Any = 5,
         *,
-        tau_scale: float = 1.0,
+        tau_scale: float | str = 1.0,
+        positive_share: float | str = 1.0,
         max_extensions: int = 20,
         cv_tol: float = 1e-3,
         solver: str = "newton",
@@ -102,6 +115,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.regs = regs
         self.cv = cv
         self.tau_scale = tau_scale
+        self.positive_share = positive_share
         self.max_extensions = max_extensions
         self.cv_tol = cv_tol
         self.solver = solver
@@ -125,15 +139,19 @@ collapsed_, history_, n_features_in_, feature_names_in_
         -------
         self
         """
-        operator, labels = self._read(X, y)
+        X, labels = self._read(X, y)
+        operator = as_operator(X)
         folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows)
         rough = replace(self._choice(), tol=self.cv_tol)
-        search = RegSearch(operator, folds, self.tau, self.tau_scale, rough, self.n_jobs)
-        self.n_extensions_ = search.run(make_grid(self.regs), self.max_extensions)
+        settings = make_settings(self.tau, self.tau_scale, self.positive_share)
+        search = RankingSearch(operator, folds, self.tau, rough, self.n_jobs)
+        best = search.run(settings, make_grid(self.regs), self.max_extensions).best()
+        self.n_extensions_ = search.n_extensions
         self.cv_results_ = search.table()
-        best = search.best()
-        self.reg_ = float(self.cv_results_["param_reg"][best])
-        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
-        k = top_count(min(1.0, self.tau_scale * self.tau), labels.negative_rows.size)
+        self.best_score_ = best.best_score()
+        self.reg_ = float(best.regs[best.best()])
+        self.tau_scale_, self.positive_share_ = best.setting.tau_scale, best.setting.positive_share
+        k = top_count(min(1.0, self.tau_scale_ * self.tau), labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)
-        return self._keep(solve_ranking(problem, self._choice(), callback=self.callback), problem, self.tau)
+        ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)
+        return self._keep(ranking, problem, self.tau)

@@ -1,7 +1,8 @@
-"""The search for reg on held-out folds."""
+"""The search for reg, and for the shares of negatives and positives to train on, on held-out folds."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._grid import reg_grid
-from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._trimmed import rank
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Result
@@ -25,6 +27,31 @@ Rows = NDArray[np.intp]
 
 # What `regs=10` spans; where the best value lies outside, the grid grows.
 _LARGEST, _SMALLEST = 1e1, 1e-5
+
+
+# What "cv" tries as positive_share, the simplest first.
+_SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Which shares of the classes a ranking trains on."""
+
+    tau_scale: float = 1.0
+    positive_share: float = 1.0
+
+
+def make_settings(tau: float, tau_scale: float | str, positive_share: float | str) -> list[Setting]:
+    """The settings to compare, the simpler first; "cv" stands for scales up to all negatives, or for several shares."""
+    scales = [float(tau_scale)] if not isinstance(tau_scale, str) else _scales(tau)
+    shares = [float(positive_share)] if not isinstance(positive_share, str) else list(_SHARES)
+    return [Setting(scale, share) for share in shares for scale in scales]
+
+
+def _scales(tau: float) -> list[float]:
+    """1, 2 and 4 times tau, then in factors of 4, and last all negatives."""
+    steps = itertools.chain((1.0, 2.0, 4.0), (4.0**power for power in itertools.count(2)))
+    return [*itertools.takewhile(lambda scale: scale * tau < 0.7, steps), 1.0 / tau]
 
 
 def make_grid(regs: int | ArrayLike) -> NDArray[np.float64]:
@@ -37,6 +64,14 @@ def make_folds(cv: Any, positive_rows: Rows, negative_rows: Rows) -> list[Fold]:
     """Split rows, named by their class, into folds."""
     rows = np.sort(np.concatenate((positive_rows, negative_rows)))
     is_positive = np.isin(rows, positive_rows, assume_unique=True)
+    fewest = min(positive_rows.size, negative_rows.size)
+    if isinstance(cv, Integral):
+        if fewest < 2:
+            raise ValueError(
+                f"cross-validation needs at least 2 rows of each class, got {positive_rows.size} positives and "
+                f"{negative_rows.size} negatives."
+            )
+        cv = min(int(cv), fewest)
     splitter = check_cv(cv, is_positive, classifier=True)
     folds = []
     for number, parts in enumerate(splitter.split(np.zeros((len(rows), 1)), is_positive)):
@@ -80,22 +115,27 @@ class RegSearch:
         operator: Operator,
         folds: list[Fold],
         tau: float,
-        tau_scale: float,
+        setting: Setting,
         choice: SolverChoice,
         n_jobs: int | None,
     ) -> None:
         self.operator = operator
         self.folds = folds
-        self.settings = (tau, tau_scale, choice)
+        self.setting = setting
+        self.settings = (tau, setting, choice)
         self.n_jobs = n_jobs
         self.regs = np.empty(0)
         self.scores, self.seconds, self.passes = (np.empty((len(folds), 0)) for _ in range(3))
         self.largest: list[Result | None] = [None] * len(folds)
         self.smallest: list[Result | None] = [None] * len(folds)
 
-    def run(self, regs: NDArray[np.float64], max_extensions: int) -> int:
-        """Walk the grid, and on beyond its ends while the best lies there; return the number of values added."""
+    def run(self, regs: NDArray[np.float64], starts: list[Result | None] | None = None) -> None:
+        """Walk the grid, from the solutions of a neighbouring setting if there are any."""
+        self.smallest = starts or self.smallest
         self._walk(regs, downwards=True)
+
+    def extend(self, max_extensions: int) -> int:
+        """Go on beyond the ends of the grid while the best lies there; return the number of values added."""
         n_added = 0
         while n_added < max_extensions and len(self.regs) > 1:
             means = self.scores.mean(axis=0)
@@ -112,6 +152,10 @@ class RegSearch:
     def best(self) -> int:
         """Index of the best mean score; of equals, the largest reg."""
         return int(np.argmax(self.scores.mean(axis=0)))
+
+    def best_score(self) -> float:
+        """The best mean score."""
+        return float(self.scores.mean(axis=0).max())
 
     def _walk(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
         starts = self.smallest if downwards else self.largest
@@ -132,17 +176,54 @@ class RegSearch:
     def _join(old: NDArray[np.float64], new: NDArray[np.float64], downwards: bool) -> NDArray[np.float64]:
         return np.concatenate((old, new) if downwards else (new, old), axis=-1)
 
+
+class RankingSearch:
+    """A grid of reg for each of several settings, and what they score on held-out folds."""
+
+    def __init__(
+        self, operator: Operator, folds: list[Fold], tau: float, choice: SolverChoice, n_jobs: int | None
+    ) -> None:
+        self.common = (operator, folds, tau)
+        self.choice = choice
+        self.n_jobs = n_jobs
+        self.searches: list[RegSearch] = []
+        self.n_extensions = 0
+
+    def run(self, settings: list[Setting], regs: NDArray[np.float64], max_extensions: int) -> RankingSearch:
+        """Walk the grid for every setting, and beyond its ends for the best of them."""
+        starts: list[Result | None] | None = None
+        # A large scale first: it is the easy problem, and its solution is near the next one's.
+        for setting in sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale)):
+            search = RegSearch(*self.common, setting, self.choice, self.n_jobs)
+            search.run(regs, starts)
+            starts = search.largest
+            self.searches.append(search)
+        self.searches.sort(key=lambda search: settings.index(search.setting))
+        self.n_extensions = self.best().extend(max_extensions)
+        return self
+
+    def best(self) -> RegSearch:
+        """The setting with the best score; of equals, the simplest."""
+        return max(self.searches, key=RegSearch.best_score)
+
     def table(self) -> dict[str, NDArray[Any]]:
         """The search in the form of scikit-learn's `cv_results_`."""
-        mean = self.scores.mean(axis=0)
+        scores, seconds, passes = (
+            np.concatenate([getattr(search, name) for search in self.searches], axis=1)
+            for name in ("scores", "seconds", "passes")
+        )
+        mean = scores.mean(axis=0)
+        sizes = [search.regs.size for search in self.searches]
         return {
-            "param_reg": self.regs,
-            **{f"split{number}_test_score": scores for number, scores in enumerate(self.scores)},
+            "param_reg": np.concatenate([search.regs for search in self.searches]),
+            "param_tau_scale": np.repeat([search.setting.tau_scale for search in self.searches], sizes),
+            "param_positive_share": np.repeat([search.setting.positive_share for search in self.searches], sizes),
+            **{f"split{number}_test_score": own for number, own in enumerate(scores)},
             "mean_test_score": mean,
-            "std_test_score": self.scores.std(axis=0),
+            "std_test_score": scores.std(axis=0),
             "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
-            "mean_fit_time": self.seconds.mean(axis=0),
-            "mean_n_passes": self.passes.mean(axis=0),
+            "mean_fit_time": seconds.mean(axis=0),
+            "mean_n_passes": passes.mean(axis=0),
         }
 
 
@@ -152,23 +233,27 @@ def _walk_fold(
     regs: Sequence[float],
     start: Result | None,
     tau: float,
-    tau_scale: float,
+    setting: Setting,
     choice: SolverChoice,
 ) -> _Walk:
     """Fit one fold for each reg in turn, and judge each on the held-out part."""
-    k = top_count(min(1.0, tau_scale * tau), fold.negative.size)
+    k = top_count(min(1.0, setting.tau_scale * tau), fold.negative.size)
     # A copy of the training rows, positives first: scores then split into views, and held-out rows are not multiplied.
     train = operator.take_rows(np.concatenate((fold.positive, fold.negative)))
     m, n = fold.positive.size, fold.negative.size
     problem = RankingProblem(train, np.arange(m), np.arange(m, m + n), k, regs[0])
     held_out = operator.take_rows(np.concatenate((fold.held_out_positive, fold.held_out_negative)))
-    scores, seconds, passes, results = [], [], [], []
+    scores, seconds, passes = [], [], []
+    results: list[Result] = []
     collapsed = False
     for reg in regs:
         began, before = time.perf_counter(), operator.n_passes
-        if not collapsed:  # which does not depend on reg
-            ranking = solve_ranking(problem.replace(reg=reg), choice, start)
-            collapsed, start = ranking.collapsed, replace(ranking.result, history=())
+        if not collapsed:
+            goes_on = len(results) > 0
+            ranking = rank(problem.replace(reg=reg), setting.positive_share, tau, choice, start, goes_on=goes_on)
+            # A collapse of the convex problem does not depend on reg; that of a trimmed one may.
+            collapsed = ranking.collapsed and setting.positive_share == 1.0
+            start = replace(ranking.result, history=())
         assert start is not None
         marks = held_out.matvec(start.coef)
         scores.append(share_above(marks[: fold.held_out_positive.size], marks[fold.held_out_positive.size :], tau))

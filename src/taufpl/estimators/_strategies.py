@@ -58,6 +58,9 @@ class Fitter(Protocol):
     def scores(self, model: Any, rows: Rows) -> Vector:
         """Scores of these rows."""
 
+    def span(self, model: Any) -> tuple[float, float]:
+        """Where the scores of a model lie and how far they spread, so that those of different fits compare."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -155,13 +158,25 @@ def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
     model = fitter.fit(rows)
     splits = _folds(fitter, plan)
     parts = _parallel(plan, _fit_and_score, ((fitter, train, held_out, model) for train, held_out in splits))
-    negative = np.concatenate([scores.negative for _, scores in parts])
-    positive = np.concatenate([scores.positive for _, scores in parts])
-    found = JointOrderStatistic(plan.taus, plan.bound_delta, "largest").choose_all(negative)
-    evidence = tuple(
-        replace(each, guaranteed=False, tpr_estimate=float(np.mean(positive > each.threshold))) for each in found
+    spans = [_safe_span(fitter, own) for own, _ in parts]
+    negative, positive = (
+        np.concatenate(
+            [(getattr(scores, name) - at) / width for (at, width), (_, scores) in zip(spans, parts, strict=True)]
+        )
+        for name in ("negative", "positive")
     )
-    return Outcome((model,), evidence, largest(negative))
+    at, width = _safe_span(fitter, model)
+    evidence = []
+    for found in JointOrderStatistic(plan.taus, plan.bound_delta, "largest").choose_all(negative):
+        recall = float(np.mean(positive > found.threshold))
+        threshold = at + width * found.threshold
+        evidence.append(replace(found, threshold=threshold, guaranteed=False, tpr_estimate=recall))
+    return Outcome((model,), tuple(evidence), abs(at) + width * largest(negative))
+
+
+def _safe_span(fitter: Fitter, model: Any) -> tuple[float, float]:
+    at, width = fitter.span(model)
+    return at, width if width > 0 else 1.0
 
 
 def train_quantile(fitter: Fitter, plan: Plan) -> Outcome:

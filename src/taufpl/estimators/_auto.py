@@ -1,0 +1,107 @@
+"""The automatic choice of a ranking: candidates are judged on folds, and the best of them averaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.parallel import Parallel, delayed
+
+from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
+from taufpl.estimators._fitters import LinearModel
+from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._normal import Spread
+from taufpl.estimators._search import Fold, make_folds
+from taufpl.operators import Operator, as_operator
+from taufpl.problem import RankingProblem
+
+Vector = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class AutoFitter:
+    """Fits the candidates that held-out folds could not tell from the best, and averages them.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix
+        For scikit-learn's estimators, which know no operators.
+    operator : Operator
+        On X.
+    labels : TwoClasses
+    tau : float
+    cv : int
+        Folds of the comparison.
+    n_jobs : int or None
+    """
+
+    learns_from_neighbours = False
+
+    def __init__(self, X: Any, operator: Operator, labels: TwoClasses, tau: float, cv: int, n_jobs: int | None) -> None:
+        self.X = X
+        self.operator = operator
+        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.tau = tau
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.kept: list[Name] = []
+        self.selection: dict[str, Any] = {}
+
+    def prepare(self, rows: Rows) -> None:
+        """Judge all candidates on folds of these rows."""
+        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
+        folds = make_folds(self.cv, rows[is_positive], rows[~is_positive])
+        judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau) for fold in folds)
+        names = list(judged[0])
+        shares = np.array([[fold[name] for fold in judged] for name in names])
+        mean = shares.mean(axis=1)
+        kept = as_good_as_best(mean, int(is_positive.sum()))
+        self.kept = [names[index] for index in kept]
+        simplest = max(mean[index] for index, name in enumerate(names) if name[0] == "logistic")
+        self.selection = {
+            "candidate": [f"{name[0]}({', '.join(f'{x:g}' for x in name[1:])})" for name in names],
+            "mean_share": mean,
+            "std_share": shares.std(axis=1, ddof=1) if len(folds) > 1 else np.zeros(len(names)),
+            "over_logistic": mean - simplest,
+            "kept": np.isin(np.arange(len(names)), kept),
+        }
+
+    def fit(self, rows: Rows, near: Any = None) -> LinearModel:
+        """Fit what was kept on these rows."""
+        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
+        found, spread = _find(self.X, rows[is_positive], rows[~is_positive], self.tau, self.kept)
+        coef = average([candidate.coef for candidate in found], spread)
+        return LinearModel(coef, (float(spread.mean @ coef), spread.deviation(coef)))
+
+    def scores(self, model: LinearModel, rows: Rows) -> Vector:
+        """Products of w with each of the rows."""
+        return self.operator.matvec_rows(model.coef, rows)
+
+    def span(self, model: LinearModel) -> tuple[float, float]:
+        """Mean and standard deviation of the scores of the negatives that it was fitted on."""
+        return model.span
+
+
+def _judge(X: Any, fold: Fold, tau: float) -> dict[Name, float]:
+    """Held-out share of every candidate on one fold."""
+    found, _ = _find(X, fold.positive, fold.negative, tau)
+    held_out = as_operator(X[np.concatenate((fold.held_out_positive, fold.held_out_negative))])
+    shares = {}
+    for candidate in found:
+        scores = held_out.matvec(candidate.coef)
+        cut = fold.held_out_positive.size
+        shares[candidate.name] = held_out_share(scores[:cut], scores[cut:], tau)
+    return shares
+
+
+def _find(
+    X: Any, positive: Rows, negative: Rows, tau: float, wanted: list[Name] | None = None
+) -> tuple[list[Candidate], Spread]:
+    """Candidates on some rows of X, copied, positives first."""
+    part = X[np.concatenate((positive, negative))]
+    cut = positive.size
+    # k and reg are the candidates' own affair.
+    problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, cut + negative.size), 1, 1.0)
+    spread = Spread.of(problem)
+    return find_candidates(part, problem, spread, tau, wanted), spread

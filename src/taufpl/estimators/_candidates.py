@@ -1,0 +1,162 @@
+"""Rankings worth trying at a tolerance, how they are compared on held-out rows, and how the best of them are joined.
+
+Which ranking is best at a small tau is hard to tell: floor(tau n) + 1 held-out negatives decide, and the best of many
+noisy figures is the luckiest. Hence few candidates, none of them bad; a criterion that looks at neighbouring tolerances
+too; and no choice among those that cannot be told from the best, but their average, which is a linear ranking again.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from taufpl.estimators._normal import Spread, fit_normal
+from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._trimmed import following_share, trimmed_path
+from taufpl.problem import RankingProblem, top_count
+from taufpl.thresholding import share_above
+
+Vector = NDArray[np.float64]
+# Family and settings.
+Name = tuple[str, *tuple[float, ...]]
+
+# Candidates only have to be told apart.
+_LOOSE = SolverChoice(tol=1e-2, max_iter=100)
+_LOGISTIC = (0.01, 1.0, 100.0)
+_START = ("logistic", 1.0)
+_SVM = ((10.0, 0.1), (100.0, 0.1))
+_NORMAL = (0.03, 0.3)
+# The trimmed ranking trains at this multiple of tau: the mean of so many more negatives is less noisy.
+_TRIMMED_SCALE = 4.0
+_TRIMMED = ((1.25, (1.0, 0.1, 0.01)), (2.0, (0.01,)))
+# Above this many features logistic regression is cheaper by gradients than by Hessians.
+_FEW_FEATURES = 64
+# Tolerances that a held-out criterion looks at, as multiples of tau.
+_NEIGHBOURS = (0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A ranking, the family that it comes from, and its settings there."""
+
+    family: str
+    settings: tuple[float, ...]
+    coef: Vector
+
+    @property
+    def name(self) -> Name:
+        """What identifies it on every fold."""
+        return (self.family, *self.settings)
+
+
+def find_candidates(
+    X: Any, problem: RankingProblem, spread: Spread, tau: float, wanted: Collection[Name] | None = None
+) -> list[Candidate]:
+    """All candidates, or those that are wanted, in a fixed order, the simpler first.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix
+        The rows of the problem, for scikit-learn's estimators.
+    problem : RankingProblem
+        Gives the data; its k and reg do not matter.
+    spread : Spread
+        Of the same rows.
+    tau : float
+    wanted : collection of names, default=None
+        Those of the candidates to be found; None stands for all.
+    """
+    is_positive = np.zeros(problem.operator.shape[0], dtype=bool)
+    is_positive[problem.positive_rows] = True
+    knows_tau = wanted is None or any(name[0] in ("normal", "trimmed") for name in wanted)
+    needed = None if wanted is None else {*wanted, *([_START] if knows_tau else [])}
+    found = list(plain_candidates(X, is_positive, needed))
+    if knows_tau:
+        start = next(candidate.coef for candidate in found if candidate.name == _START)
+        found += tau_candidates(problem, spread, tau, start)
+    return [candidate for candidate in found if wanted is None or candidate.name in wanted]
+
+
+def plain_candidates(
+    X: Any, is_positive: NDArray[np.bool_], needed: Collection[Name] | None = None
+) -> Iterator[Candidate]:
+    """Logistic regression, and support vector machines to which a false positive costs more; they know no tau."""
+    solver = "newton-cholesky" if X.shape[1] <= _FEW_FEATURES else "lbfgs"
+    models: dict[Name, Any] = {
+        ("logistic", strength): LogisticRegression(C=strength, solver=solver, max_iter=200) for strength in _LOGISTIC
+    }
+    for cost, strength in _SVM:
+        weights = {False: cost, True: 1.0}
+        svm = LinearSVC(C=strength, class_weight=weights, dual=False, tol=1e-3, max_iter=200)
+        models["svm", cost, strength] = svm
+    for name, model in models.items():
+        if needed is None or name in needed:
+            yield Candidate(name[0], name[1:], _fitted(model, X, is_positive))
+
+
+def tau_candidates(problem: RankingProblem, spread: Spread, tau: float, start: Vector) -> Iterator[Candidate]:
+    """Normal rankings from a start, and trimmed ones from the first of them.
+
+    Parameters
+    ----------
+    problem : RankingProblem
+        Gives the data; its k and reg do not matter.
+    spread : Spread
+    tau : float
+    start : ndarray of shape (d,)
+        The coefficients of logistic regression.
+    """
+    normal = [fit_normal(problem, spread, tau, ridge, start).coef for ridge in _NORMAL]
+    for ridge, coef in zip(_NORMAL, normal, strict=True):
+        yield Candidate("normal", (ridge,), coef)
+    k = top_count(min(1.0, _TRIMMED_SCALE * tau), problem.n_negative)
+    for factor, regs in _TRIMMED:
+        share = following_share(problem, tau, factor, [start, normal[0]])
+        for reg, found in trimmed_path(problem.replace(k=k), share, regs, _LOOSE, normal[0]):
+            yield Candidate("trimmed", (factor, reg), found.coef)
+
+
+def held_out_share(positive_scores: Vector, negative_scores: Vector, tau: float) -> float:
+    """Mean of the shares of positives above the thresholds of tau/2, tau and 2 tau, on the rows of one fold."""
+    return float(np.mean([share_above(positive_scores, negative_scores, min(f * tau, 0.99)) for f in _NEIGHBOURS]))
+
+
+def as_good_as_best(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.intp]:
+    """Positions of the candidates that held-out rows cannot tell from the best, in the order given.
+
+    ::
+
+        { c : p_c >= p - sqrt(p (1 - p) / m) },   p = max over c of p_c
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n_candidates,)
+        Means over the folds of :func:`held_out_share`.
+    n_positive : int
+        Positives of all folds together, m.
+    """
+    best = float(shares.max())
+    return np.flatnonzero(shares >= best - math.sqrt(best * (1.0 - best) / n_positive))
+
+
+def average(coefs: Sequence[Vector], spread: Spread) -> Vector:
+    """Mean of rankings, each at the length at which negatives score with standard deviation 1."""
+    mean: Vector = np.mean([spread.standardised(coef)[0] for coef in coefs], axis=0)
+    return mean
+
+
+def _fitted(model: Any, X: Any, is_positive: NDArray[np.bool_]) -> Vector:
+    """Coefficients, converged or not: held-out rows are the judge of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        coef: Vector = model.fit(X, is_positive).coef_[0]
+    return coef

@@ -1,0 +1,179 @@
+"""The recall at a tolerance if the scores of negatives were normal: smooth, bounded, and climbed by quasi-Newton steps.
+
+With mean- and Cov- the mean and covariance of the negatives, V the variances of the features over both classes, and z
+the normal quantile of 1 - tau::
+
+    J(w) = (1/m) sum_i sigmoid( ( (x_i+ - mean-) . w / r(w) - z ) / width ),   r(w)^2 = w' (Cov- + ridge diag(V)) w
+
+mean- . w + z r(w) stands for the tau quantile of the negatives. It hardly has any noise, where the order statistic that
+it replaces hangs on floor(tau n) + 1 negatives; and it is wrong where scores are not normal, so that J gives directions
+to try and to start from, not thresholds. J does not depend on the length of w, so that w = 0 is no way out of it; and
+it is bounded, so that positives which cannot be reached do not pull. The ridge does not depend on the scales of the
+features, and counts those that only positives have. The negatives are read once, for their moments.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, ndtri
+
+from taufpl.operators import Operator
+from taufpl.problem import RankingProblem
+
+Vector = NDArray[np.float64]
+
+# Above this many features the covariance is replaced by its diagonal.
+_MOST_FEATURES = 1000
+# Of the mean variance, added to each: features that do not vary must not count for nothing.
+_FLOOR = 1e-9
+# From a wide sigmoid, which sees far, to a narrow one, which counts.
+_WIDTHS = (1.0, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Moments of the data, computed once for all fits on the same rows.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        Of the negatives.
+    covariance : ndarray of shape (d, d) or (d,)
+        Of the negatives; its diagonal alone where there are many features.
+    variances : ndarray of shape (d,)
+        Of each feature over negatives and positives together.
+    """
+
+    mean: Vector
+    covariance: NDArray[np.float64]
+    variances: Vector
+
+    @classmethod
+    def of(cls, problem: RankingProblem) -> Spread:
+        """Up to two passes over the rows of the problem."""
+        operator, negatives = problem.operator, problem.negative_rows
+        both = np.concatenate((problem.positive_rows, negatives))
+        variances = _variances(operator, both)
+        if problem.n_features <= _MOST_FEATURES:
+            gram, mean = operator.centred_gram_rows(negatives)
+            return cls(mean, gram / negatives.size, variances)
+        mean = operator.rmatvec_rows(np.ones(negatives.size), negatives) / negatives.size
+        return cls(mean, _variances(operator, negatives), variances)
+
+    def ridged(self, ridge: float) -> NDArray[np.float64]:
+        """Cov- + ridge diag(V), kept away from 0 where a feature does not vary at all."""
+        extra = ridge * self.variances + max(_FLOOR * float(self.variances.mean()), 1e-300)
+        return self.covariance + (np.diag(extra) if self.covariance.ndim == 2 else extra)
+
+    def deviation(self, coef: Vector) -> float:
+        """Standard deviation of the scores of the negatives."""
+        return _length(coef, self.covariance)[0]
+
+    def standardised(self, coef: Vector) -> tuple[Vector, float]:
+        """The coefficients at which negatives score with standard deviation 1, and their mean score there.
+
+        Scores of different rankings, or of the same one on different folds, compare and average at this length.
+        """
+        length, _ = _length(coef, self.covariance)
+        unit = coef / length if length > 0 else coef
+        return unit, float(self.mean @ unit)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalRanking:
+    """A direction of length r(w) = 1, J there, and what it cost."""
+
+    coef: Vector
+    recall: float
+    n_iter: int
+    n_passes: float
+
+
+class NormalRecall:
+    """J and its gradient.
+
+    Parameters
+    ----------
+    problem : RankingProblem
+        Gives the data; its k and reg do not matter.
+    spread : Spread
+        Of the same negatives.
+    tau : float
+    width : float
+        Of the sigmoid, in units of r(w).
+    ridge : float
+        Relative to the variance of each feature.
+    """
+
+    def __init__(self, problem: RankingProblem, spread: Spread, tau: float, width: float, ridge: float) -> None:
+        self.problem = problem
+        self.mean = spread.mean
+        self.metric = spread.ridged(ridge)
+        self.width = width
+        self.quantile = -float(ndtri(tau))
+
+    def length(self, coef: Vector) -> float:
+        """r(w)."""
+        return _length(coef, self.metric)[0]
+
+    def value_and_gradient(self, coef: Vector) -> tuple[float, Vector]:
+        """J(w) and its gradient. Two passes over the positives."""
+        rows, operator = self.problem.positive_rows, self.problem.operator
+        length, product = _length(coef, self.metric)
+        length = max(length, 1e-300)
+        margins = (operator.matvec_rows(coef, rows) - float(self.mean @ coef)) / length
+        caught = expit((margins - self.quantile) / self.width)
+        slopes = caught * (1.0 - caught) / (self.width * rows.size)
+        pull = operator.rmatvec_rows(slopes, rows) - float(slopes.sum()) * self.mean
+        return float(caught.mean()), pull / length - float(slopes @ margins) / length**2 * product
+
+
+def fit_normal(
+    problem: RankingProblem, spread: Spread, tau: float, ridge: float, start: Vector, max_iter: int = 30
+) -> NormalRanking:
+    """Climb J from a direction that is not 0, with a wide sigmoid first and a narrower one then.
+
+    J is not concave: the end depends on the start.
+
+    Parameters
+    ----------
+    problem, spread, tau, ridge
+        As in :class:`NormalRecall`.
+    start : ndarray of shape (d,)
+        Such as the coefficients of logistic regression.
+    max_iter : int, default=30
+        Bound on the steps at each width.
+    """
+    if not start.any():
+        raise ValueError("start must be a direction, got zeros. Give the coefficients of a linear classifier.")
+    before = problem.operator.n_passes
+    coef, n_iter, value = start, 0, 0.0
+    for width in _WIDTHS:
+        recall = NormalRecall(problem, spread, tau, width, ridge)
+        found = minimize(
+            lambda w, recall=recall: tuple(-part for part in recall.value_and_gradient(w)),
+            coef / recall.length(coef),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "maxcor": 20},
+        )
+        coef = np.asarray(found.x, dtype=np.float64)
+        coef, n_iter, value = coef / recall.length(coef), n_iter + int(found.nit), -float(found.fun)
+    return NormalRanking(coef, value, n_iter, problem.operator.n_passes - before)
+
+
+def _length(coef: Vector, metric: NDArray[np.float64]) -> tuple[float, Vector]:
+    """Square root of w' metric w, and metric w."""
+    product = metric @ coef if metric.ndim == 2 else metric * coef
+    return math.sqrt(max(float(coef @ product), 0.0)), product
+
+
+def _variances(operator: Operator, rows: NDArray[np.intp]) -> Vector:
+    """Variance of each column over the rows."""
+    mean = operator.rmatvec_rows(np.ones(rows.size), rows) / rows.size
+    return np.maximum(operator.column_squares(rows) / rows.size - np.square(mean), 0.0)

@@ -1,0 +1,309 @@
+"""The ranking of the positives that can be reached: a trimmed objective, by alternation.
+
+With c = ceil(share m) and the m positives' losses l_i(w) = l(x_i+ . w - T_k(X- w))::
+
+    F(w) = min over subsets S of c positives of  (1/c) sum_{i in S} l_i(w) + (reg/2) |w|^2
+
+For a fixed w the best S holds the c positives with the highest scores; for a fixed S the problem in w is the convex one
+of :class:`taufpl.problem.RankingProblem`. Neither step increases F, and there are finitely many S. The end depends on
+the start, so that there may be several, and the lowest F wins. A start gives a direction only: its length is fitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.estimators._normal import Spread, fit_normal
+from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.problem import RankingProblem
+from taufpl.solvers import Callback, Result, Status
+from taufpl.thresholding import share_above
+
+Vector = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+# Gap of the convex problems on the way; the last one is solved to the tolerance that was asked for.
+_LOOSE = 1e-2
+# An alternation that lowers F by less than this share of it is the last.
+_SMALL_GAIN = 1e-3
+# Of the normal rankings that it may start from.
+_RIDGES = (0.03, 0.3)
+# A following share keeps at least so many positives: fewer say too little about a direction.
+_FEWEST = 20
+# And gives up at least a few: with all of them it would be the convex problem, which has its own place.
+_LARGEST_SHARE = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class TrimmedRanking:
+    """Where the alternation ended.
+
+    Attributes
+    ----------
+    result : Result
+        Of the convex problem on the chosen positives: its gap certifies that problem, not the choice.
+    collapsed : bool
+        Whether every start ended at w = 0.
+    chosen : ndarray of int
+        Positions of the chosen positives among `positive_rows`.
+    objectives : tuple of float
+        F after each alternation of the start that won; never increases.
+    n_passes : float
+        Passes over the data, all starts together.
+    """
+
+    result: Result
+    collapsed: bool
+    chosen: Rows
+    objectives: tuple[float, ...]
+    n_passes: float
+
+    @property
+    def coef(self) -> Vector:
+        """The ranking."""
+        return self.result.coef
+
+    @property
+    def objective(self) -> float:
+        """F at the end."""
+        return self.objectives[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A point, the scores that it gives, and the weights of the negatives that belong to it."""
+
+    coef: Vector
+    positive: Vector
+    negative: Vector
+    beta: Vector
+
+
+def rank(
+    problem: RankingProblem,
+    share: float,
+    tau: float,
+    choice: SolverChoice,
+    start: Result | None = None,
+    callback: Callback | None = None,
+    *,
+    goes_on: bool = False,
+) -> Ranking:
+    """The convex ranking, or where a share of the positives is given up the trimmed one.
+
+    Parameters
+    ----------
+    problem : RankingProblem
+        The data, k and reg.
+    share : float
+        Share of the positives that are kept.
+    tau : float
+        Tolerance that starts are found for.
+    choice : SolverChoice
+    start : Result, default=None
+        Of a neighbour: where the convex solver starts, and one more direction for the trimmed one.
+    callback : callable, default=None
+        Sees the records of a convex solve.
+    goes_on : bool, default=False
+        Whether the neighbour's direction is start enough for the trimmed ranking, as along a path.
+    """
+    if kept_count(share, problem.n_positive) == problem.n_positive:
+        return solve_ranking(problem, choice, start, callback)
+    directions = [start.coef] if start is not None and start.coef.any() else []
+    if not (goes_on and directions):
+        directions += find_starts(problem, tau)
+    found = fit_trimmed(problem, share, choice, directions)
+    return Ranking(replace(found.result, n_passes=found.n_passes), found.collapsed)
+
+
+def find_starts(problem: RankingProblem, tau: float) -> list[Vector]:
+    """Directions to start from: the difference of the means, normal rankings, and the convex solution at k = n."""
+    positive = np.full(problem.n_positive, 1.0 / problem.n_positive)
+    difference = problem.combine(positive, np.full(problem.n_negative, 1.0 / problem.n_negative))
+    if not difference.any():
+        return []
+    spread = Spread.of(problem)
+    normal = [fit_normal(problem, spread, tau, ridge, difference).coef for ridge in _RIDGES]
+    all_negatives = solve_ranking(problem.replace(k=problem.n_negative), SolverChoice(tol=_LOOSE))
+    return [difference, *normal, all_negatives.result.coef]
+
+
+def fit_trimmed(
+    problem: RankingProblem,
+    share: float,
+    choice: SolverChoice,
+    starts: Sequence[Vector],
+    max_alternations: int = 10,
+) -> TrimmedRanking:
+    """Minimise the trimmed objective from each start; keep the lowest.
+
+    Parameters
+    ----------
+    problem : RankingProblem
+        The data, k and reg.
+    share : float
+        Share of the positives that are kept, above 0 and at most 1. At 1 it is the convex problem.
+    choice : SolverChoice
+    starts : sequence of ndarray of shape (d,)
+        Directions, at least one that is not 0: along a path, the solution of a neighbour.
+    max_alternations : int, default=10
+        Bound on the alternations from each start.
+
+    Returns
+    -------
+    TrimmedRanking
+
+    Raises
+    ------
+    ValueError
+        If no start is a direction, or `share` is out of range.
+    """
+    count = kept_count(share, problem.n_positive)
+    before = problem.operator.n_passes
+    if count == problem.n_positive:
+        ranking = solve_ranking(problem, choice)
+        end = TrimmedRanking(ranking.result, ranking.collapsed, np.arange(count), (ranking.result.primal,), 0.0)
+    else:
+        directions = [start for start in starts if start.any()]
+        if not directions:
+            raise ValueError(
+                f"starts must hold a direction that is not 0, got {len(starts)} starts, all 0. "
+                "Give the coefficients of a linear classifier, or the difference of the class means."
+            )
+        loose = replace(choice, tol=max(choice.tol, _LOOSE))
+        ends = [_alternate(problem, count, loose, start, max_alternations) for start in directions]
+        end = _polish(problem, choice, min(ends, key=lambda end: end.objective))
+    return replace(end, n_passes=problem.operator.n_passes - before)
+
+
+def trimmed_path(
+    problem: RankingProblem,
+    share: float,
+    regs: Sequence[float],
+    choice: SolverChoice,
+    start: Vector,
+    max_alternations: int = 5,
+) -> Iterator[tuple[float, TrimmedRanking]]:
+    """Trimmed rankings for each reg, largest first, each from the one before.
+
+    A ranking that collapses is passed over as a start.
+
+    Yields
+    ------
+    reg, ranking
+    """
+    for reg in sorted(set(regs), reverse=True):
+        found = fit_trimmed(problem.replace(reg=reg), share, choice, [start], max_alternations)
+        if not found.collapsed:
+            start = found.coef
+        yield reg, found
+
+
+def following_share(problem: RankingProblem, tau: float, factor: float, starts: Sequence[Vector]) -> float:
+    """A share that follows what can be caught: a multiple of what the best start catches of the training positives.
+
+    ::
+
+        share = factor max over starts of (1/m) # { i : s_i+ > b },   b the (floor(tau n) + 1)-th largest negative
+
+    between 20 positives and all but 2 %. It is taken once and then stays: F's of different shares do not compare, so
+    that an alternation with a share that moves would not be monotone in anything. One pass a start.
+    """
+    caught = max(share_above(*problem.scores(start), tau) for start in starts)
+    return min(_LARGEST_SHARE, max(factor * caught, min(1.0, _FEWEST / problem.n_positive)))
+
+
+def kept_count(share: float, n_positive: int) -> int:
+    """C = ceil(share m), at least 1.
+
+    Examples
+    --------
+    >>> kept_count(0.07, 100), kept_count(0.071, 100), kept_count(1.0, 100)
+    (7, 8, 100)
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"positive_share must be above 0 and at most 1, got {share!r}.")
+    # A product such as .07 * 100 lies just above the whole number that was meant.
+    return max(1, min(n_positive, math.ceil(share * n_positive * (1.0 - 4e-16))))
+
+
+def _alternate(
+    problem: RankingProblem, count: int, choice: SolverChoice, start: Vector, max_alternations: int
+) -> TrimmedRanking:
+    """Alternate from one direction until the choice of positives stays, or hardly pays."""
+    point = _first_point(problem, count, start)
+    chosen = _highest(point.positive, count)
+    objectives: list[float] = []
+    while True:
+        part = _restrict(problem, chosen)
+        ranking = solve_ranking(part, choice, _as_start(part, point, chosen))
+        point = _Point(ranking.result.coef, *problem.scores(ranking.result.coef), ranking.result.beta)
+        following = _highest(point.positive, count)
+        objectives.append(_value(part, point, following))
+        done = ranking.collapsed or len(objectives) >= max_alternations or np.array_equal(following, chosen)
+        if done or (len(objectives) > 1 and objectives[-2] - objectives[-1] <= _SMALL_GAIN * objectives[-1]):
+            return TrimmedRanking(ranking.result, ranking.collapsed, following, tuple(objectives), 0.0)
+        chosen = following
+
+
+def _polish(problem: RankingProblem, choice: SolverChoice, end: TrimmedRanking) -> TrimmedRanking:
+    """Solve the convex problem on the last choice to the tolerance that was asked for."""
+    if end.collapsed:
+        return end
+    part = _restrict(problem, end.chosen)
+    point = _Point(end.coef, *problem.scores(end.coef), end.result.beta)
+    ranking = solve_ranking(part, choice, _as_start(part, point, end.chosen))
+    objectives = (*end.objectives, ranking.result.primal)
+    return replace(end, result=ranking.result, collapsed=ranking.collapsed, objectives=objectives)
+
+
+def _restrict(problem: RankingProblem, chosen: Rows) -> RankingProblem:
+    rows = problem.positive_rows[chosen]
+    return RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg, problem.loss)
+
+
+def _highest(scores: Vector, count: int) -> Rows:
+    """Positions of the highest scores, in order of position; of equals, the first."""
+    return np.sort(np.argsort(-scores, kind="stable")[:count])
+
+
+def _value(part: RankingProblem, point: _Point, chosen: Rows) -> float:
+    return part.primal(point.positive[chosen], part.top_mean(point.negative), float(point.coef @ point.coef))
+
+
+def _first_point(problem: RankingProblem, count: int, start: Vector) -> _Point:
+    """The direction at its best length, with the weight of the negatives on the k highest."""
+    positive, negative = problem.scores(start)
+    margins = np.partition(positive, -count)[-count:] - problem.top_mean(negative)
+    length = _best_length(margins, problem.reg * float(start @ start))
+    beta = np.zeros(problem.n_negative)
+    beta[np.argpartition(negative, -problem.k)[-problem.k :]] = 1.0
+    return _Point(length * start, length * positive, length * negative, beta)
+
+
+def _best_length(margins: Vector, penalty: float) -> float:
+    """Argmin over t of mean max(0, 1 - t u_i)^2 + (penalty/2) t^2; 1 / mean |u| where it is not positive."""
+    length = 0.0
+    if margins.mean() > 0:
+        for _ in range(50):  # Newton from the left on a derivative that is piecewise linear
+            active = margins[margins * length < 1.0]
+            curvature = 2.0 * float(np.square(active).sum()) / margins.size + penalty
+            previous, length = length, 2.0 * float(active.sum()) / margins.size / max(curvature, 1e-300)
+            if abs(length - previous) <= 1e-6 * length:
+                break
+    return length if length > 0 else 1.0 / max(float(np.abs(margins).mean()), 1e-300)
+
+
+def _as_start(part: RankingProblem, point: _Point, chosen: Rows) -> Result:
+    """A start for the solver: alpha from the margins, as at an optimum, and the beta there was."""
+    margins = point.positive[chosen] - part.top_mean(point.negative)
+    alpha = -part.loss.derivative(margins)
+    if not alpha.any():  # no loss left, only the penalty: any pair that is not (0, 0) is a better start than that one
+        alpha = np.ones(chosen.size)
+    beta = point.beta * (float(alpha.sum()) / max(float(point.beta.sum()), 1e-300))
+    return Result(point.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())

@@ -1,0 +1,82 @@
+"""The candidates of the automatic choice: the same on every fold, usable at once, comparable and joinable."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from recall_cases import TAU, partly_separable, pose
+from taufpl.estimators._candidates import as_good_as_best, average, find_candidates, held_out_share
+from taufpl.estimators._normal import Spread
+from taufpl.thresholding import share_above
+
+
+def all_candidates(X, y, tau):
+    problem = pose(X, y)
+    spread = Spread.of(problem)
+    return find_candidates(X, problem, spread, tau), spread
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("tau", [TAU, 0.05, 0.5])
+def test_every_fold_has_the_same_candidates(layout, tau):
+    names = []
+    for seed in range(2):
+        X, y = partly_separable(seed, n=600, m=150)
+        found, _ = all_candidates(layout(X), y, tau)
+        names.append([candidate.name for candidate in found])
+        for candidate in found:
+            assert candidate.coef.shape == (10,)
+            assert np.isfinite(candidate.coef).all()
+    assert names[0] == names[1]
+    assert len(set(names[0])) == len(names[0])
+    assert {name[0] for name in names[0]} == {"logistic", "svm", "normal", "trimmed"}
+
+
+def test_wanted_candidates_are_those_of_the_whole_list():
+    X, y = partly_separable(n=600, m=150)
+    found, spread = all_candidates(X, y, 0.05)
+    for wanted in ({("svm", 10.0, 0.1)}, {("trimmed", 2.0, 0.01), ("logistic", 100.0)}, {("normal", 0.3)}):
+        some = find_candidates(X, pose(X, y), spread, 0.05, wanted)
+        assert {candidate.name for candidate in some} == wanted
+        for candidate in some:
+            same = next(each for each in found if each.name == candidate.name)
+            np.testing.assert_allclose(candidate.coef, same.coef, rtol=1e-10)
+
+
+def test_the_average_catches_what_logistic_regression_misses():
+    X, y = partly_separable()
+    found, spread = all_candidates(X, y, TAU)
+    new, labels = partly_separable(100, n=50_000)
+
+    def recall(coef):
+        return share_above((new @ coef)[labels == 1], (new @ coef)[labels == 0], TAU)
+
+    special = [candidate.coef for candidate in found if candidate.family in ("normal", "trimmed")]
+    plain = max(recall(candidate.coef) for candidate in found if candidate.family == "logistic")
+    assert recall(average(special, spread)) >= 3.0 * plain
+
+
+def test_an_average_does_not_depend_on_lengths():
+    X, y = partly_separable(n=500, m=100)
+    spread = Spread.of(pose(X, y))
+    one, two = np.random.default_rng(0).normal(size=(2, 10))
+    np.testing.assert_allclose(average([one, two], spread), average([1e3 * one, 1e-3 * two], spread))
+    negatives = X[y == 0]
+    expected = one / (negatives @ one).std() + two / (negatives @ two).std()
+    np.testing.assert_allclose(2.0 * average([one, two], spread), expected)
+
+
+def test_a_held_out_share_looks_at_neighbouring_tolerances():
+    rng = np.random.default_rng(0)
+    positive, negative = rng.normal(size=100) + 1.0, rng.normal(size=1000)
+    expected = np.mean([share_above(positive, negative, tau) for tau in (0.01, 0.02, 0.04)])
+    assert held_out_share(positive, negative, 0.02) == pytest.approx(expected)
+    assert 0.0 <= held_out_share(positive, negative, 0.9) <= 1.0
+
+
+def test_candidates_within_one_standard_error_are_as_good_as_the_best():
+    shares = np.array([0.44, 0.5, 0.46, 0.451, 0.1])
+    np.testing.assert_array_equal(as_good_as_best(shares, 100), [1, 2, 3])
+    np.testing.assert_array_equal(as_good_as_best(shares, 10_000), [1])
+    np.testing.assert_array_equal(as_good_as_best(np.zeros(3), 10), [0, 1, 2])
+    np.testing.assert_array_equal(as_good_as_best(np.array([1.0, 0.9, 1.0]), 10), [0, 2])

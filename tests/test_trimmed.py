@@ -1,0 +1,124 @@
+"""The trimmed objective: what the alternation promises, and what it is for."""
+
+import numpy as np
+import pytest
+
+from recall_cases import TAU, logistic, partly_separable, pose
+from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators._trimmed import fit_trimmed, following_share, kept_count, trimmed_path
+from taufpl.thresholding import share_above
+
+CHOICE = SolverChoice(tol=1e-4)
+
+
+def trimmed_objective(problem, coef, count):
+    """F, written down once more."""
+    positive, negative = problem.scores(coef)
+    top = np.sort(negative)[::-1][: problem.k].mean()
+    losses = np.maximum(0.0, 1.0 - positive + top) ** 2
+    return np.sort(losses)[:count].mean() + 0.5 * problem.reg * coef @ coef
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("reg", [1.0, 0.01])
+@pytest.mark.parametrize("scale", [1.0, 8.0])
+def test_the_objective_never_increases(share, reg, scale):
+    X, y = partly_separable(n=2000, m=400)
+    problem = pose(X, y, tau=0.005, reg=reg, scale=scale)
+    found = fit_trimmed(problem, share, CHOICE, [logistic(X, y)])
+    assert np.all(np.diff(found.objectives) <= 1e-12)
+    count = kept_count(share, 400)
+    assert found.chosen.size == count
+    assert found.objective >= trimmed_objective(problem, found.coef, count) - 1e-12
+    if not found.collapsed:
+        assert found.result.gap <= CHOICE.tol
+        assert found.objective < 1.0
+
+
+def test_it_is_the_convex_problem_where_all_positives_are_kept():
+    X, y = partly_separable(n=1000, m=200)
+    problem = pose(X, y, tau=0.3)
+    convex = solve_ranking(problem, CHOICE)
+    trimmed = fit_trimmed(problem, 1.0, CHOICE, [])
+    np.testing.assert_array_equal(trimmed.coef, convex.result.coef)
+    assert trimmed.objective == convex.result.primal
+    assert trimmed.chosen.size == 200
+
+
+def test_several_starts_are_at_least_as_good_as_each():
+    X, y = partly_separable(n=1500, m=300)
+    problem = pose(X, y, tau=0.005)
+    starts = [logistic(X, y), X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0), np.eye(10)[0]]
+    alone = [fit_trimmed(problem, 0.2, CHOICE, [start]).objective for start in starts]
+    together = fit_trimmed(problem, 0.2, CHOICE, starts)
+    assert together.objective <= min(alone) * (1.0 + 1e-2)  # the race is run with loose solves
+    assert together.n_passes > 0
+
+
+def test_the_length_of_a_start_does_not_matter():
+    X, y = partly_separable(n=1500, m=300)
+    problem = pose(X, y, tau=0.005)
+    start = logistic(X, y)
+    small, large = (fit_trimmed(problem, 0.2, CHOICE, [factor * start]) for factor in (1e-8, 1e8))
+    np.testing.assert_array_equal(small.chosen, large.chosen)
+    np.testing.assert_allclose(small.objective, large.objective, rtol=1e-3)
+
+
+def test_a_following_share():
+    X, y = partly_separable(n=2000, m=400)
+    problem = pose(X, y, tau=0.005)
+    weak, strong = np.ones(10), np.eye(10)[0]
+    caught = share_above(*problem.scores(strong), 0.005)
+    assert 0.05 < caught < 0.5
+    assert following_share(problem, 0.005, 1.5, [weak, strong]) == pytest.approx(1.5 * caught)
+    assert following_share(problem, 0.005, 1.5, [-strong]) == 20 / 400
+    assert following_share(problem, 0.005, 100.0, [strong]) == 0.98
+
+
+def test_a_path_goes_from_the_largest_reg_down():
+    X, y = partly_separable(n=1500, m=300)
+    problem = pose(X, y, tau=0.005)
+    path = list(trimmed_path(problem, 0.3, [0.01, 1.0, 0.1], CHOICE, logistic(X, y)))
+    assert [reg for reg, _ in path] == [1.0, 0.1, 0.01]
+    values = [found.objective for _, found in path]
+    assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_catches_what_can_be_caught_where_others_collapse(seed):
+    """On new data; the convex objective has its optimum at 0 there, and logistic regression looks elsewhere."""
+    X, y = partly_separable(seed)
+    problem = pose(X, y)
+    assert solve_ranking(problem, CHOICE).collapsed
+    start = logistic(X, y)
+    share = following_share(problem, TAU, 2.0, [start])
+    found = fit_trimmed(problem, share, SolverChoice(tol=1e-3), [start])
+    new, labels = partly_separable(seed + 100, n=50_000)
+    recalls = []
+    for coef in (start, found.coef):
+        scores = new @ coef
+        recalls.append(share_above(scores[labels == 1], scores[labels == 0], TAU))
+    assert recalls[1] >= 3.0 * recalls[0]
+    assert recalls[1] >= 0.15
+
+
+def test_a_collapse_of_every_start_is_told():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = np.repeat([0, 1], [2000, 1000])
+    found = fit_trimmed(pose(X, y, tau=0.01), 0.99, CHOICE, [np.ones(3)])
+    assert found.collapsed
+    assert not found.coef.any()
+    assert found.objective == 1.0
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, np.nan])
+def test_a_share_out_of_range_is_refused(share):
+    with pytest.raises(ValueError, match="positive_share must be above 0 and at most 1"):
+        kept_count(share, 10)
+
+
+def test_no_direction_is_refused():
+    X, y = partly_separable(n=100, m=50)
+    with pytest.raises(ValueError, match="starts must hold a direction"):
+        fit_trimmed(pose(X, y, tau=0.1), 0.5, CHOICE, [np.zeros(10)])
