@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
@@ -90,13 +91,26 @@ def test_held_out_threshold_is_the_order_statistic_of_rows_that_were_not_fitted_
 
 
 def test_cross_threshold_is_the_order_statistic_of_all_negatives():
-    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross").fit(X, Y)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross", random_state=0).fit(X, Y)
     expected = np.sort(X[Y == 0, 0])[order_rank(800, 0.05, 0.05) - 1]
-    np.testing.assert_allclose(model.threshold_, expected, rtol=1e-13)
+    # Scores of folds are brought to one scale, which moves them a little; the higher threshold counts.
+    assert expected <= model.threshold_ <= expected + 0.05
     assert len(model.estimator_.rows_) == 900
     assert model.evidence_.n_negative == 800
     assert not model.evidence_.guaranteed
-    assert model.evidence_.tpr_estimate == np.mean(X[Y == 1, 0] > model.threshold_)
+    assert abs(model.evidence_.tpr_estimate - np.mean(X[Y == 1, 0] > model.threshold_)) <= 0.03
+
+
+def test_cross_brings_shrunk_scores_to_the_scale_of_the_refit():
+    """With a strong penalty, models of fewer rows have smaller weights; their scores as they are would mislead."""
+    shrunk = LogisticRegression(C=1e-3)
+    rates = []
+    for seed in range(30):
+        train = two_clouds(m=100, n=300, d=10, shift=0.6, seed=seed)
+        model = NeymanPearsonClassifier(shrunk, 0.05, threshold="cross", random_state=0).fit(*train)
+        coef, intercept = model.estimator_.coef_[0], model.estimator_.intercept_[0]
+        rates.append(norm.sf((model.threshold_ - intercept) / np.linalg.norm(coef)))
+    assert np.mean(np.array(rates) > 0.05) <= 0.2  # .05 is promised; as they are it would be .4
 
 
 def test_train_threshold_is_a_quantile_and_its_estimate_is_held_out():
@@ -391,8 +405,9 @@ def test_rows_without_weight_count_as_absent():
     dropped = np.flatnonzero(Y == 0)[:300]
     weights[dropped] = 0.0
     kept = np.delete(np.arange(900), dropped)
-    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross").fit(X, Y, sample_weight=weights)
-    same = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross").fit(X[kept], Y[kept])
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross", random_state=0)
+    model.fit(X, Y, sample_weight=weights)
+    same = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold="cross", random_state=0).fit(X[kept], Y[kept])
     assert model.threshold_ == same.threshold_
 
 

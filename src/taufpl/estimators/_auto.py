@@ -72,15 +72,15 @@ class AutoFitter:
         is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
         found, spread = _find(self.X, rows[is_positive], rows[~is_positive], self.tau, self.kept)
         coef = average([candidate.coef for candidate in found], spread)
-        return LinearModel(coef, (float(spread.mean @ coef), spread.deviation(coef)))
+        return LinearModel(coef)
 
     def scores(self, model: LinearModel, rows: Rows) -> Vector:
         """Products of w with each of the rows."""
         return self.operator.matvec_rows(model.coef, rows)
 
-    def span(self, model: LinearModel) -> tuple[float, float]:
-        """Mean and standard deviation of the scores of the negatives that it was fitted on."""
-        return model.span
+    def is_linear(self, model: LinearModel) -> bool:
+        """Always."""
+        return True
 
 
 def _judge(X: Any, fold: Fold, tau: float) -> dict[Name, float]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_outlier_detector
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
@@ -34,14 +35,11 @@ class LinearModel:
     Attributes
     ----------
     coef : ndarray of shape (d,)
-    span : pair of float
-        Mean and standard deviation of the scores of the negatives that it was fitted on.
     ranking, duals
         What a neighbouring fit can start from: the ranking, and the dual weight of every row of X.
     """
 
     coef: Vector
-    span: tuple[float, float]
     ranking: Ranking | None = None
     duals: Vector | None = None
 
@@ -101,21 +99,19 @@ class LinearFitter:
             problem = RankingProblem(part, np.arange(cut), np.arange(cut, rows.size), k, self.reg)
         ranking = solve_ranking(problem, self.choice, _start(near, positive, negative))
         self.first = self.first or (ranking, problem)
-        scores = problem.scores(ranking.result.coef)[1]
-        span = (float(scores.mean()), float(scores.std()))
         if not whole:  # nothing will start from it
-            return LinearModel(ranking.result.coef, span)
+            return LinearModel(ranking.result.coef)
         duals = np.empty(rows.size)
         duals[positive], duals[negative] = ranking.result.alpha, ranking.result.beta
-        return LinearModel(ranking.result.coef, span, ranking, duals)
+        return LinearModel(ranking.result.coef, ranking, duals)
 
     def scores(self, model: LinearModel, rows: Rows) -> Vector:
         """Products of w with each of the rows."""
         return self.operator.matvec_rows(model.coef, rows)
 
-    def span(self, model: LinearModel) -> tuple[float, float]:
-        """Mean and standard deviation of the scores of the negatives that it was fitted on."""
-        return model.span
+    def is_linear(self, model: LinearModel) -> bool:
+        """Always."""
+        return True
 
     def _split(self, rows: Rows) -> tuple[Rows, Rows]:
         is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
@@ -156,9 +152,10 @@ class EstimatorFitter:
         """Higher for the positive class."""
         return scores_of(model, _safe_indexing(self.X, rows), self.positive)
 
-    def span(self, model: Any) -> tuple[float, float]:
-        """Scores of different fits compare as they are."""
-        return 0.0, 1.0
+    def is_linear(self, model: Any) -> bool:
+        """Whether the last step has coefficients; probabilities are not linear even then."""
+        last = model[-1] if isinstance(model, Pipeline) else model
+        return hasattr(model, "decision_function") and hasattr(last, "coef_")
 
 
 def scores_of(model: Any, X: Any, positive: Any) -> Vector:

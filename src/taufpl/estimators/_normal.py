@@ -70,10 +70,6 @@ class Spread:
         extra = ridge * self.variances + max(_FLOOR * float(self.variances.mean()), 1e-300)
         return self.covariance + (np.diag(extra) if self.covariance.ndim == 2 else extra)
 
-    def deviation(self, coef: Vector) -> float:
-        """Standard deviation of the scores of the negatives."""
-        return _length(coef, self.covariance)[0]
-
     def standardised(self, coef: Vector) -> tuple[Vector, float]:
         """The coefficients at which negatives score with standard deviation 1, and their mean score there.
 

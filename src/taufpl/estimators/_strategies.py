@@ -58,8 +58,8 @@ class Fitter(Protocol):
     def scores(self, model: Any, rows: Rows) -> Vector:
         """Scores of these rows."""
 
-    def span(self, model: Any) -> tuple[float, float]:
-        """Where the scores of a model lie and how far they spread, so that those of different fits compare."""
+    def is_linear(self, model: Any) -> bool:
+        """Whether scores are linear in the features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,31 +152,48 @@ def _check_held_out(n_held: int, n_negative: int, plan: Plan) -> None:
 
 
 def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
-    """`cross`: every row is scored by a model that has not seen it; the model itself is fitted on all rows."""
+    """`cross`: every row is scored by a model that has not seen it; the model itself is fitted on all rows.
+
+    Scores of folds are brought to the scale of the model that is fitted on all rows, by the mean and the standard
+    deviation that each gives to the negatives it was fitted on: shrinkage, for one, makes scores of fewer rows smaller.
+    That is right for linear scores. A forest knows its training rows by heart, and they say little of its scale, so
+    that for other scores the higher threshold counts, with and without it.
+    """
     rows = _all_rows(fitter)
     fitter.prepare(rows)
     model = fitter.fit(rows)
     splits = _folds(fitter, plan)
     parts = _parallel(plan, _fit_and_score, ((fitter, train, held_out, model) for train, held_out in splits))
-    spans = [_safe_span(fitter, own) for own, _ in parts]
-    negative, positive = (
-        np.concatenate(
-            [(getattr(scores, name) - at) / width for (at, width), (_, scores) in zip(spans, parts, strict=True)]
-        )
-        for name in ("negative", "positive")
-    )
-    at, width = _safe_span(fitter, model)
-    evidence = []
-    for found in JointOrderStatistic(plan.taus, plan.bound_delta, "largest").choose_all(negative):
-        recall = float(np.mean(positive > found.threshold))
-        threshold = at + width * found.threshold
-        evidence.append(replace(found, threshold=threshold, guaranteed=False, tpr_estimate=recall))
-    return Outcome((model,), tuple(evidence), abs(at) + width * largest(negative))
+    target = _span(fitter, model, fitter.negative_rows)
+    spans = [
+        _span(fitter, own, np.intersect1d(train, fitter.negative_rows, assume_unique=True))
+        for (own, _), (train, _) in zip(parts, splits, strict=True)
+    ]
+    views = [_pooled(parts, spans, target)]
+    if not fitter.is_linear(model):
+        views.append(_pooled(parts, [target] * len(parts), target))
+    rule = JointOrderStatistic(plan.taus, plan.bound_delta, "largest")
+    found = [
+        [
+            replace(each, guaranteed=False, tpr_estimate=float(np.mean(positive > each.threshold)))
+            for each in rule.choose_all(negative)
+        ]
+        for positive, negative in views
+    ]
+    evidence = tuple(max(same_tau, key=lambda each: each.threshold) for same_tau in zip(*found, strict=True))
+    return Outcome((model,), evidence, max(largest(negative) for _, negative in views))
 
 
-def _safe_span(fitter: Fitter, model: Any) -> tuple[float, float]:
-    at, width = fitter.span(model)
-    return at, width if width > 0 else 1.0
+def _pooled(
+    parts: list[tuple[Any, Held]], spans: list[tuple[float, float]], target: tuple[float, float]
+) -> tuple[Vector, Vector]:
+    """Scores of all held-out positives and negatives, moved from the spans of their folds to the target's."""
+    moved = []
+    for (at, width), (_, scores) in zip(spans, parts, strict=True):
+        factor = target[1] / width
+        moved.append([target[0] + factor * (own - at) for own in (scores.positive, scores.negative)])
+    positive, negative = zip(*moved, strict=True)
+    return np.concatenate(positive), np.concatenate(negative)
 
 
 def train_quantile(fitter: Fitter, plan: Plan) -> Outcome:
@@ -224,7 +241,7 @@ def out_of_bootstrap(fitter: Fitter, plan: Plan) -> Outcome:
     scale = max(largest(scores.negative) for _, scores in parts)
     if plan.combine == "mean":
         return Outcome(tuple(model for model, _ in parts), evidence, scale)
-    spans = [_span(fitter, model) for model, _ in (*parts, (whole, None))]
+    spans = [_span(fitter, model, fitter.negative_rows) for model, _ in (*parts, (whole, None))]
     return Outcome((whole,), tuple(replace(each, threshold=_rescaled(each, spans)) for each in evidence), scale)
 
 
@@ -262,18 +279,18 @@ def _out_of_bag(fitter: Fitter, parts: list[tuple[Any, Held]], rounds: Rounds, t
     )
 
 
-def _span(fitter: Fitter, model: Any) -> tuple[float, float]:
-    scores = fitter.scores(model, fitter.negative_rows)
-    return float(scores.mean()), float(scores.std())
+def _span(fitter: Fitter, model: Any, rows: Rows) -> tuple[float, float]:
+    """Mean and standard deviation of the scores of some rows; (0, 1) where they say nothing."""
+    scores = fitter.scores(model, rows)
+    at, width = float(scores.mean()), float(scores.std())
+    return (at, width) if np.isfinite(at) and np.isfinite(width) and width > 0 else (0.0, 1.0)
 
 
 def _rescaled(evidence: Evidence, spans: list[tuple[float, float]]) -> float:
     """The mean of the rounds' thresholds, each in standard deviations from its own mean, on the last scale."""
     assert evidence.rounds is not None
     *own, (mean, deviation) = spans
-    standard = [
-        (t - at) / width if width > 0 else 0.0 for t, (at, width) in zip(evidence.rounds.thresholds, own, strict=True)
-    ]
+    standard = [(t - at) / width for t, (at, width) in zip(evidence.rounds.thresholds, own, strict=True)]
     return mean + deviation * float(np.mean(standard))
 
 
