@@ -1,6 +1,7 @@
 """The rankers as scikit-learn estimators: what they promise, and how they behave among their neighbours."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -268,6 +269,18 @@ class TestCollapse:
         ranker = TauFPLRanker(0.05, reg).fit(scale * X, y)
         assert not ranker.collapsed_
         assert ranker.predict(scale * X)[y == 1].mean() > 0.9
+
+    @pytest.mark.parametrize("reg", [1e-12, 1e-2, 10.0])
+    @pytest.mark.parametrize("change", ["tiny", "mixed", "shifted"])
+    def test_scales_and_shifts_are_no_collapse(self, reg, change):
+        X, y = two_clouds(shift=2.0, d=5)
+        changed = {"tiny": X * 1e-8, "mixed": X * [1e-6, 1e-3, 1.0, 1e3, 1e6], "shifted": X + 1e4}[change]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ranker = TauFPLRanker(0.05, reg * 1e8 if change == "shifted" else reg).fit(changed, y)
+        assert not ranker.collapsed_
+        scores = changed @ ranker.coef_[0]
+        assert np.mean(scores[y == 1] > np.quantile(scores[y == 0], 0.95)) > 0.4
 
     def test_a_larger_share_of_negatives_helps(self):
         X, y = self.overlapping(shift=0.5)

@@ -14,15 +14,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._fitters import LinearFitter
 from taufpl.estimators._linear import (
-    ROUNDINGS,
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
     Vector,
+    score_rounding,
 )
 from taufpl.estimators._strategies import STRATEGIES
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.operators import as_operator
 from taufpl.thresholding import Evidence
 
@@ -94,8 +94,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         What the threshold rests on: how many negatives, how many of them above it, whether the tolerance is guaranteed,
         the rounds of "oob", and the recall on positives that were not fitted on.
     fpr_estimate_, fpr_upper_bound_ : float
-        From negatives that the model that scored them had not seen; the bound holds with probability
-        1 - delta (0.95 where delta is None).
+        From negatives that the model that scored them had not been fitted on (its reg may have been chosen on all rows,
+        but for "np"). The bound is at 1 - delta (0.95 where delta is None): exact for "np" and after `recalibrate`,
+        close for "cross", and leaning to the good side for "oob", whose rounds picked their thresholds on those rows.
     selection_ : dict
         What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `over_logistic` (by how much
         it is ahead of the best logistic regression), and whether it was `kept`.
@@ -195,6 +196,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         -------
         self
         """
+        forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
         X, labels = self._read(X, y)
         operator = as_operator(X)
         if self.ranking == "auto" and self.reg == "cv" and self.tau_scale == "cv":
@@ -208,8 +210,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
             self._keep_paper(fitter)
         else:
             self._keep_average(fitter)
-        largest_norm = float(np.sqrt(operator.row_norms().max()))
-        self._keep_evidence(outcome.evidence, largest_norm * float(np.linalg.norm(self.coef_)))
+        # Of a tie that could flip, all but a tenth of what tau allows must be safe; a monstrous row must not count.
+        norm = float(np.sqrt(np.quantile(operator.row_norms(), 1.0 - 0.1 * self.tau)))
+        self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
         return self
 
     def _keep_paper(self, fitter: LinearFitter) -> None:
@@ -226,12 +229,22 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.n_iter_, self.n_passes_, self.history_ = 1, fitter.operator.n_passes, ()
         self.converged_, self.collapsed_ = True, not self.coef_.any()
 
-    def _keep_evidence(self, evidence: tuple[Evidence, ...], scale: float) -> None:
-        super()._keep_evidence(evidence, scale)
+    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
+        super()._keep_evidence(evidence, rounding)
         self.intercept_ = -self.thresholds_
 
-    def _rounding(self, scale: float) -> float:
-        return ROUNDINGS * float(np.finfo(np.float64).eps) * scale
+    def decision_function(self, X: Any) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return finite(super().decision_function(X))
 
     def _raw_scores(self, X: Any) -> Vector:
         return as_operator(self._checked(X, reset=False)).matvec(self.coef_[0])

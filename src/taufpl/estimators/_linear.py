@@ -34,7 +34,7 @@ SHARE_CONSTRAINT = [Interval(Real, 0, 1, closed="right")]
 TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 
 # Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
-ROUNDINGS = 64.0
+_ROUNDINGS = 64.0
 
 
 class LinearScorer(ClassifierMixin, BaseEstimator):
@@ -134,7 +134,12 @@ def train_threshold(problem: RankingProblem, coef: Vector, tau: float) -> float:
     threshold = top_threshold(scores, tau)
     at_threshold = problem.negative_rows[np.flatnonzero(scores == threshold)[:1]]
     norm = float(np.sqrt(problem.operator.row_gram(at_threshold)[0, 0]))
-    return threshold + ROUNDINGS * np.finfo(np.float64).eps * norm * float(np.linalg.norm(coef))
+    return threshold + score_rounding(norm * float(np.linalg.norm(coef)))
+
+
+def score_rounding(scale: float, dtype: Any = np.float64) -> float:
+    """How far scores whose terms are of this size may move when they are summed in another order or batch."""
+    return _ROUNDINGS * float(np.finfo(dtype).eps) * scale
 
 
 def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
@@ -143,7 +148,7 @@ def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
         f"{name} stopped after {n_iter} iterations at a relative gap of {gap:.2g}, above tol={tol:g}: its objective is "
         "certified to that gap only. Raise max_iter or tol, increase reg, or scale the features.",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 
@@ -155,5 +160,5 @@ def warn_collapsed(name: str, problem: RankingProblem) -> None:
         "separates them. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the negatives "
         "than tau, or lower positive_share, to give up the positives that cannot be reached, or raise tau itself.",
         RankingCollapseWarning,
-        stacklevel=5,
+        stacklevel=6,
     )

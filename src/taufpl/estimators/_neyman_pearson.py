@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
@@ -17,13 +19,14 @@ from sklearn.utils.metadata_routing import (
     _routing_enabled,
     process_routing,
 )
-from sklearn.utils.validation import _check_method_params, _check_y, _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
 
 from taufpl.estimators._fitters import EstimatorFitter, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
+from taufpl.estimators._linear import score_rounding
 from taufpl.estimators._strategies import STRATEGIES, Outcome, largest
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.thresholding import JointOrderStatistic, NPScoreRule, TrainQuantile
 
 Vector = NDArray[np.float64]
@@ -38,9 +41,9 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         A classifier with `decision_function` or `predict_proba`, a pipeline that ends in one, or an outlier detector,
         which is fitted on negatives only and whose outliers are the positives.
     tau : float or sequence of float, default=0.01
-        Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and delta is the
-        probability with which one or more of them is exceeded; `predict` and `decision_function` use the strictest,
-        :meth:`decide` gives all decisions.
+        Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and for "np" and
+        "cross" delta is the probability with which one or more of them is exceeded. `predict` and `decision_function`
+        use the strictest, :meth:`decide` gives all decisions.
     threshold : {"np", "cross", "oob", "train"}, default="np"
         As in :class:`TauFPLClassifier`: negatives that are held out, with a guarantee; cross-fitting; the paper's
         out-of-bootstrap; or the training quantile.
@@ -63,7 +66,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
     thresholds_ : ndarray of shape (n_taus,)
     evidence_ : Evidence, or tuple of Evidence with several tolerances
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
-        From negatives that the scorer has not seen.
+        From negatives that the scorer has not seen; with several tolerances each bound holds by itself.
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
 
@@ -131,7 +134,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
             What the estimator takes.
         y : array-like of shape (n_samples,)
-            Two different labels; with a fitted estimator negatives are enough.
+            Two different labels. With a fitted classifier negatives are enough; with a fitted outlier detector, too, if
+            `pos_label` names the others.
         **params : dict
             Passed on to the estimator's `fit`, cut to the rows that it is fitted on where they have one entry a row.
             With metadata routing enabled, as it has been requested. Rows whose `sample_weight` is 0 count as absent;
@@ -166,6 +170,12 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         check_is_fitted(self.estimator)
         self.classes_ = self._prefit_classes(y)
         is_negative = y == self.classes_[0]
+        strange = ~(is_negative | (y == self.classes_[1]))
+        if strange.any():
+            raise ValueError(
+                f"y must hold the labels that the fitted estimator knows, {self.classes_.tolist()}; "
+                f"got {np.unique(y[strange]).tolist()} too."
+            )
         if not is_negative.any():
             raise ValueError(
                 f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate a fitted estimator on; "
@@ -180,23 +190,41 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
             by_score = self.threshold == "oob" and self.rule == "np_score"
             rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
             evidence = tuple(rule.choose(negative, positive) for rule in rules)
+        if positive.size:
+            evidence = tuple(replace(each, tpr_estimate=float(np.mean(positive > each.threshold))) for each in evidence)
         return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
 
     def _prefit_classes(self, y: NDArray[Any]) -> NDArray[Any]:
         """Negative and positive label, as the fitted estimator knows them."""
         known = getattr(self.estimator, "classes_", None)
         if is_outlier_detector(self.estimator) or known is None:
+            labels = np.unique(y)
+            if len(labels) == 1 and self.pos_label is not None and self.pos_label != labels[0]:
+                return np.array([labels[0], self.pos_label])
+            if len(labels) == 1:
+                raise ValueError(
+                    f"y holds one label only, {labels.tolist()[0]!r}, and the fitted estimator knows no classes: "
+                    "name the label of positives by pos_label."
+                )
             return split_labels(y, self.pos_label).classes
         return split_labels(np.asarray(known), self.pos_label).classes
 
     def _keep_outcome(self, outcome: Outcome) -> Self:
         self.estimators_ = list(outcome.models)
         self.estimator_ = self.estimators_[0]
+        forget(self, "n_features_in_", "feature_names_in_")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._keep_evidence(outcome.evidence, outcome.scale)
+        self._keep_evidence(outcome.evidence, self._rounding(outcome.scale))
         return self
+
+    def _rounding(self, scale: float) -> float:
+        """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
+        last = self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_
+        hidden = float(np.max(np.abs(getattr(last, "intercept_", 0.0)), initial=0.0))
+        single = getattr(getattr(last, "coef_", None), "dtype", None) == np.float32
+        return score_rounding(scale + hidden, np.float32 if single else np.float64)
 
     def _raw_scores(self, X: Any) -> Vector:
         return np.mean([scores_of(model, X, self.classes_[1]) for model in self.estimators_], axis=0)
@@ -213,7 +241,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self._raw_scores(X) - self.threshold_
+        return finite(self._raw_scores(X) - self.threshold_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each row: positive where the score is strictly above the threshold.
@@ -263,10 +291,12 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
 
 def _without_weightless(X: Any, y: NDArray[Any], params: dict[str, Any]) -> tuple[Any, NDArray[Any], dict[str, Any]]:
     """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
-    weights = params.get("sample_weight")
-    if weights is None or np.all(np.asarray(weights) > 0):
+    if params.get("sample_weight") is None:
         return X, y, params
-    rows = np.flatnonzero(np.asarray(weights) > 0)
+    weights = _check_sample_weight(params["sample_weight"], X, ensure_non_negative=True)
+    rows = np.flatnonzero(weights > 0)
+    if rows.size == len(weights):
+        return X, y, params
     if len(np.unique(y[rows])) < 2:
         raise ValueError(
             f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."

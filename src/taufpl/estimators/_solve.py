@@ -19,6 +19,9 @@ from taufpl.solvers import Accelerated, Callback, Newton, Record, Result, Solver
 _TRUSTED_SHARE = 0.5
 # The next try aims at a gap of this share of the possible gain.
 _AIM = 0.1
+# Gains under this are hard to tell from rounding; they are looked for at a smaller reg, where they are of this size.
+_TOO_FINE = 1e-9
+_PLAIN = 1e-4
 # Gains under this, in units that do not depend on reg or on the scale of the features, are none.
 _NO_GAIN = 1e-8
 
@@ -64,19 +67,43 @@ def solve_ranking(
             break
         if possible * _units(problem) <= _NO_GAIN:
             return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
+        if possible < _TOO_FINE:
+            return _solve_with_less(problem, choice, possible)
         following = _shifted(callback, result)
         result = _joined(result, choice.make(_AIM * possible).solve(problem, result, following))
     return Ranking(result, collapsed=not result.coef.any())
 
 
 def _units(problem: RankingProblem) -> float:
-    """1 + reg / (2 R^2), R^2 the mean squared norm of the positives.
+    """1 + reg / (2 R^2), R^2 the mean squared distance of the positives from the mean negative.
 
     With dist the distance of the mean positive from what the negatives can average to, the gain is about
-    dist^2 / (R^2 + reg/2); times this it is dist^2 / R^2, whatever reg is.
+    dist^2 / (R^2 + reg/2); times this it is dist^2 / R^2, whatever reg is and wherever the origin lies.
     """
-    squares = problem.operator.column_squares(problem.positive_rows).sum() / problem.n_positive
+    operator, m = problem.operator, problem.n_positive
+    means = [
+        operator.rmatvec_rows(np.full(rows.size, 1.0 / rows.size), rows)
+        for rows in (problem.positive_rows, problem.negative_rows)
+    ]
+    spread = operator.column_squares(problem.positive_rows).sum() / m - float(means[0] @ means[0])
+    squares = max(float(spread), 0.0) + float(np.square(means[0] - means[1]).sum())
     return 1.0 + 0.5 * problem.reg / squares if squares > 0 else 1.0
+
+
+def _solve_with_less(problem: RankingProblem, choice: SolverChoice, possible: float) -> Ranking:
+    """Solve at a reg so much smaller that the gain can be seen, and take the direction over.
+
+    Where the penalty outweighs all else, the gain falls as 1/reg, and so does the length of w; its direction stays.
+    """
+    factor = possible / _PLAIN
+    ranking = solve_ranking(problem.replace(reg=problem.reg * factor), choice)
+    result = ranking.result
+    if ranking.collapsed:
+        return ranking
+    coef = result.coef * factor
+    certificate = problem.certify(coef, result.alpha, result.beta)
+    kept = replace(result, coef=coef, primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+    return Ranking(kept, collapsed=False)
 
 
 def _shifted(callback: Callback | None, before: Result) -> Callback | None:

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.thresholding import (
+    USUAL_DELTA,
     Evidence,
     JointOrderStatistic,
     NPScoreRule,
@@ -31,8 +32,6 @@ from taufpl.thresholding import (
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
-
-USUAL_DELTA = 0.05
 
 
 class Fitter(Protocol):
@@ -120,6 +119,8 @@ class Outcome:
 
 def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     """`np`: negatives that are held out, and never fitted on, choose the threshold with a guarantee."""
+    if fitter.negative_rows.size < 2:
+        raise ValueError("threshold='np' needs at least 2 negatives, one to fit on and one to hold out; got 1.")
     negatives = np.random.default_rng(plan.seed).permutation(fitter.negative_rows)
     n_held = max(1, min(round(plan.holdout * negatives.size), negatives.size - 1))
     if plan.insufficient == "raise":

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl.estimators._strategies import STRATEGIES, USUAL_DELTA, Plan, largest
-from taufpl.thresholding import Evidence, JointOrderStatistic
+from taufpl.estimators._strategies import STRATEGIES, Plan
+from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
 
 Vector = NDArray[np.float64]
 
@@ -29,9 +29,6 @@ THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
-
-# A score may come out differently when it is computed in another batch: by so many roundings of the largest.
-_ROUNDINGS = 16.0
 
 
 class ThresholdedMixin:
@@ -65,7 +62,7 @@ class ThresholdedMixin:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Fresh negatives; with `y`, the negatives among the rows are taken.
+            Fresh negatives; with `y`, the negatives among the rows choose, and the positives tell the recall.
         y : array-like of shape (n_samples,), default=None
             Labels; None says that all rows are negatives.
 
@@ -76,16 +73,20 @@ class ThresholdedMixin:
         """
         check_is_fitted(self)
         scores = self._raw_scores(X)
+        positive = scores[:0]
         if y is not None:
             labels = np.asarray(y)
             if labels.shape != scores.shape:
                 raise ValueError(f"y must have one label a row of X, {scores.shape}; got shape {labels.shape}.")
-            scores = scores[labels == self.classes_[0]]
+            positive, scores = scores[labels == self.classes_[1]], scores[labels == self.classes_[0]]
             if not scores.size:
                 raise ValueError(f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate on; got none.")
         delta = USUAL_DELTA if self.delta is None else self.delta
         rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
-        self._keep_evidence(rule.choose_all(scores), largest(scores))
+        evidence = rule.choose_all(scores)
+        if positive.size:
+            evidence = tuple(replace(each, tpr_estimate=float(np.mean(positive > each.threshold))) for each in evidence)
+        self._keep_evidence(evidence, self._score_rounding)
         return self
 
     def _raw_scores(self, X: Any) -> Vector:
@@ -109,17 +110,13 @@ class ThresholdedMixin:
             self.n_jobs,
         )
 
-    def _rounding(self, scale: float) -> float:
-        """How far scores up to this size may move when they are computed once more."""
-        return _ROUNDINGS * float(np.finfo(np.float64).eps) * scale
-
-    def _keep_evidence(self, evidence: tuple[Evidence, ...], scale: float) -> None:
+    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         """Set thresholds and evidence; the thresholds are raised by what rounding can do to a score.
 
         Without that, negatives tied with the threshold could be predicted positive because their scores were summed in
         another order than when the threshold was chosen.
         """
-        rounding = self._rounding(scale)
+        self._score_rounding = rounding
         raised = tuple(replace(each, threshold=each.threshold + rounding) for each in evidence)
         self.thresholds_ = np.array([each.threshold for each in raised])
         self.evidences_ = raised
@@ -131,3 +128,15 @@ class ThresholdedMixin:
         bounds = np.array([each.fpr_upper_bound for each in raised])
         self.fpr_estimate_ = float(estimates[0]) if single else estimates
         self.fpr_upper_bound_ = float(bounds[0]) if single else bounds
+
+
+def finite(decisions: Vector) -> Vector:
+    """Decisions without infinities, which metrics refuse: a threshold of +inf makes all of them as low as can be."""
+    most = float(np.finfo(np.float64).max)
+    return np.nan_to_num(decisions, nan=-most, posinf=most, neginf=-most)
+
+
+def forget(estimator: Any, *names: str) -> None:
+    """Remove what an earlier fit with other settings has left."""
+    for name in names:
+        estimator.__dict__.pop(name, None)

@@ -22,6 +22,7 @@ from taufpl.solvers._smoothing import Activity, Matrix, Maximiser, Rows, Smoothi
 # Largest matrix that the Woodbury way may form.
 _MOST_WOODBURY_ROWS = 2000
 _MOST_ITERATIONS = 300
+_MOST_LIFTS = 8
 
 LinearMap = Callable[[Vector], Vector]
 
@@ -32,17 +33,25 @@ def solve_dense(hessian: Matrix, gradient: Vector) -> Vector:
 
 
 def _factor(matrix: Matrix) -> tuple[Matrix, bool]:
-    """Cholesky factor of a positive definite matrix; a diagonal that rounding has spoilt is lifted until it works."""
+    """Cholesky factor of a positive definite matrix; a diagonal that rounding has spoilt is lifted until it works.
+
+    Where nothing helps, because a feature is 1e8 times the others, say, and rounding has eaten them, the diagonal alone
+    is factored: still a descent step.
+    """
     diagonal = np.einsum("ii->i", matrix)
-    lift = 1e-15
-    while True:
-        diagonal *= 1.0 + lift  # relative to each entry, because features may differ in scale
-        try:
-            factor, lower = cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            lift *= 100.0
-        else:
-            return factor, lower
+    # Of a sum of squares, rounding can leave less than nothing.
+    np.maximum(diagonal, np.finfo(np.float64).eps * np.max(diagonal, initial=1e-300), out=diagonal)
+    if np.isfinite(matrix).all():
+        lift = 1e-15
+        for _ in range(_MOST_LIFTS):
+            diagonal *= 1.0 + lift  # relative to each entry, because features may differ in scale
+            try:
+                factor, lower = cho_factor(matrix, lower=True, check_finite=False)
+            except LinAlgError:
+                lift *= 100.0
+            else:
+                return factor, lower
+    return np.diag(np.sqrt(np.nan_to_num(diagonal, nan=1.0, posinf=1e300))), True
 
 
 class KrylovSystem:

@@ -4,6 +4,7 @@ from taufpl.thresholding._evidence import Evidence, Rounds
 from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
 from taufpl.thresholding._quantile import share_above, top_threshold
 from taufpl.thresholding._rules import (
+    USUAL_DELTA,
     JointOrderStatistic,
     NPScoreRule,
     OrderStatistic,
@@ -14,6 +15,7 @@ from taufpl.thresholding._simultaneous import simultaneous_ranks
 from taufpl.thresholding._splits import stratified_rounds
 
 __all__ = [
+    "USUAL_DELTA",
     "Evidence",
     "JointOrderStatistic",
     "NPScoreRule",

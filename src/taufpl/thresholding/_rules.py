@@ -20,7 +20,7 @@ from taufpl.thresholding._simultaneous import simultaneous_ranks
 Insufficient = Literal["raise", "infinite", "largest"]
 
 # Level of the upper bound for rules that have no delta of their own.
-_USUAL_DELTA = 0.05
+USUAL_DELTA = 0.05
 
 
 class ThresholdRule(Protocol):
@@ -98,7 +98,7 @@ class OrderStatistic:
     """
 
     tau: float
-    delta: float = _USUAL_DELTA
+    delta: float = USUAL_DELTA
     insufficient: Insufficient = "raise"
 
     def __post_init__(self) -> None:
@@ -166,7 +166,7 @@ class JointOrderStatistic:
     """
 
     taus: Sequence[float]
-    delta: float = _USUAL_DELTA
+    delta: float = USUAL_DELTA
     insufficient: Insufficient = "raise"
 
     def choose_all(self, negative_scores: ArrayLike) -> tuple[Evidence, ...]:
@@ -229,7 +229,7 @@ class NPScoreRule:
         best = int(np.flatnonzero(values <= values.min() + 8 * np.finfo(np.float64).eps)[-1])
         threshold, n = float(candidates[best]), negatives.size
         n_false = int(np.count_nonzero(negatives > threshold))
-        bound = fpr_upper_bound(n_false, n, _USUAL_DELTA)
+        bound = fpr_upper_bound(n_false, n, USUAL_DELTA)
         return Evidence(threshold, self.tau, None, n, n_false, n_false / n, bound, rank=None, guaranteed=False)
 
 
@@ -243,5 +243,5 @@ def _at_rank(scores: Scores, rank: int, tau: float, delta: float | None, *, guar
     n = scores.size
     threshold = float(np.partition(scores, rank - 1)[rank - 1])
     n_false = int(np.count_nonzero(scores > threshold))
-    bound = fpr_upper_bound(n - rank, n, _USUAL_DELTA if delta is None else delta)
+    bound = fpr_upper_bound(n - rank, n, USUAL_DELTA if delta is None else delta)
     return Evidence(threshold, tau, delta, n, n_false, n_false / n, bound, rank, guaranteed)
