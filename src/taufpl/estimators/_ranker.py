@@ -52,7 +52,7 @@ class TauFPLRanker(LinearScorer):
         Bound on the solver's iterations; None is 1,000 for newton and 100,000 for accelerated.
     pos_label : label, default=None
         The label of positives; None takes the second of the two in sorted order. Metrics that ask for no label, such as
-        `roc_auc_score`, take the larger one for positive: where `pos_label` is the smaller, give them ``y == pos_label``.
+        `roc_auc_score`, take the larger one for positive; where `pos_label` is the smaller, give ``y == pos_label``.
     callback : callable, default=None
         Gets a :class:`taufpl.solvers.Record` after every iteration, for progress.
 
