@@ -37,6 +37,8 @@ $(READY): $(SOURCES) | $(BIN)/python
 demo: $(READY) ## A screening job at a tolerance of 1 %: a table and a picture
 	$(BIN)/python -m taufpl.demo
 
+# OpenMP's threads, in scikit-learn's boosting, would spin while they wait: on a busy machine that costs minutes.
+test: export OMP_WAIT_POLICY := passive
 test: $(READY) ## Run the tests, then the examples in the docstrings
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m pytest --doctest-modules --pyargs taufpl
