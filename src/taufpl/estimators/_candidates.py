@@ -31,7 +31,7 @@ Name = tuple[str, *tuple[float, ...]]
 
 # Candidates only have to be told apart.
 _LOOSE = SolverChoice(tol=1e-2, max_iter=100)
-_LOGISTIC = (0.01, 1.0, 100.0)
+_LOGISTIC = (0.001, 0.01, 0.1, 1.0, 100.0)
 _START = ("logistic", 1.0)
 _SVM = ((10.0, 0.1), (100.0, 0.1))
 _NORMAL = (0.03, 0.3)

@@ -37,7 +37,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     tau : float, default=0.01
         Tolerated false-positive rate, between 0 and 1.
     ranking : {"auto", "paper"}, default="auto"
-        - "auto": eleven linear rankings, from logistic regression to those that give up the positives which cannot be
+        - "auto": thirteen linear rankings, from logistic regression to those that give up the positives which cannot be
           reached, are compared on folds, by the share of held-out positives above the thresholds of tau/2, tau and
           2 tau; those that cannot be told from the best are averaged. Where the paper's objective has its optimum at
           w = 0, these still find what there is (``docs/recall.md``).
