@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -155,10 +156,14 @@ def _add_gram_kernel(x: Array, rows: Rows | None, weights: Vector, shift: Vector
     work = len(weights) * d * d / 16  # in products of a dot product, which take longer: memory is slower
     n_ranges = max(2 * n_threads() if n_threads() > 1 else 1, d * d // 2 // _RANGE_VALUES)
     n_ranges = max(1, min(n_ranges, d // _LEAST_LINES))
-    # Ranges of lines with about the same share of a triangle; where they are cut does not show in the result.
-    bounds = np.rint(d * np.sqrt(np.linspace(0, 1, n_ranges + 1))).astype(np.intp)
     scratch = np.empty((n_ranges, kernels.SCRATCH_ROWS, d))
-    share(kernels.gram, x, rows, weights, shift, bounds, scratch, out, work=work)
+    share(kernels.gram, x, rows, weights, shift, _cuts(d, n_ranges), scratch, out, work=work)
+
+
+@lru_cache(maxsize=64)
+def _cuts(d: int, n_ranges: int) -> NDArray[np.intp]:
+    """Ranges of lines with about the same share of a triangle; where they are cut does not show in the result."""
+    return np.rint(d * np.sqrt(np.linspace(0, 1, n_ranges + 1))).astype(np.intp)
 
 
 def _add_gram_blas(x: Array, weights: Vector, shift: Vector, out: Matrix) -> None:
