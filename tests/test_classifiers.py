@@ -356,7 +356,10 @@ def test_frames_labels_pickles_and_neighbours():
             TauFPLClassifier(0.05, reg=0.1, random_state=0),
         ):
             model.fit(frame, series)
-            assert model.feature_names_in_.tolist() == names
+            theirs = LogisticRegression().fit(frame, words)
+            np.testing.assert_array_equal(
+                getattr(model, "feature_names_in_", []), getattr(theirs, "feature_names_in_", [])
+            )
             assert set(model.predict(frame)) == {"ham", "spam"}
             back = pickle.loads(pickle.dumps(model))
             np.testing.assert_array_equal(back.predict(frame), model.predict(frame))
