@@ -26,7 +26,7 @@ def partly_separable(seed=0, n=8000, m=1500, d=10):
 
 def pose(X, y, tau=TAU, reg=0.1, scale=1.0):
     negatives = np.flatnonzero(y == 0)
-    k = top_count(min(1.0, scale * tau), negatives.size)
+    k = top_count(scale * tau, negatives.size)
     return RankingProblem(as_operator(X), np.flatnonzero(y == 1), negatives, k, reg)
 
 

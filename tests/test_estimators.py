@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,18 +16,13 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import estimator_cases
 from recall_cases import partly_separable
 from taufpl import TauFPLRanker, TauFPLRankerCV, tau_path
 from taufpl.baselines import TopPush
 from taufpl.exceptions import RankingCollapseWarning
 
-
-def two_clouds(m=60, n=400, d=6, shift=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    y = np.repeat([0, 1], [n, m])
-    X = rng.normal(size=(m + n, d)) + shift * y[:, np.newaxis]
-    order = rng.permutation(m + n)
-    return X[order], y[order]
+two_clouds = partial(estimator_cases.two_clouds, m=60, n=400, d=6)
 
 
 def objective(coef, X, y, k, reg):

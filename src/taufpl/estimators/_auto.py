@@ -10,7 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
 from taufpl.estimators._fitters import LinearModel
-from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._normal import Spread
 from taufpl.estimators._search import Fold, make_folds
 from taufpl.operators import Operator, as_operator
@@ -50,13 +50,13 @@ class AutoFitter:
 
     def prepare(self, rows: Rows) -> None:
         """Judge all candidates on folds of these rows."""
-        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
-        folds = make_folds(self.cv, rows[is_positive], rows[~is_positive])
+        positive, negative = split_rows(rows, self.positive_rows)
+        folds = make_folds(self.cv, positive, negative)
         judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau) for fold in folds)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])
         mean = shares.mean(axis=1)
-        kept = as_good_as_best(mean, int(is_positive.sum()))
+        kept = as_good_as_best(mean, positive.size)
         self.kept = [names[index] for index in kept]
         simplest = max(mean[index] for index, name in enumerate(names) if name[0] == "logistic")
         self.selection = {
@@ -69,8 +69,7 @@ class AutoFitter:
 
     def fit(self, rows: Rows, near: Any = None) -> LinearModel:
         """Fit what was kept on these rows."""
-        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
-        found, spread = _find(self.X, rows[is_positive], rows[~is_positive], self.tau, self.kept)
+        found, spread = _find(self.X, *split_rows(rows, self.positive_rows), self.tau, self.kept)
         coef = average([candidate.coef for candidate in found], spread)
         return LinearModel(coef)
 

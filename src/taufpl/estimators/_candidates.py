@@ -118,7 +118,7 @@ def tau_candidates(problem: RankingProblem, spread: Spread, tau: float, start: V
     normal = [fit_normal(problem, spread, tau, ridge, start).coef for ridge in _NORMAL]
     for ridge, coef in zip(_NORMAL, normal, strict=True):
         yield Candidate("normal", (ridge,), coef)
-    k = top_count(min(1.0, _TRIMMED_SCALE * tau), problem.n_negative)
+    k = top_count(_TRIMMED_SCALE * tau, problem.n_negative)
     for factor, regs in _TRIMMED:
         share = following_share(problem, tau, factor, [start, normal[0]])
         for reg, found in trimmed_path(problem.replace(k=k), share, regs, _LOOSE, normal[0]):

@@ -108,7 +108,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         The label of negatives, then that of positives.
     primal_objective_, dual_objective_, dual_gap_, n_iter_, n_passes_, converged_, collapsed_, history_
         Of the paper's ranking on all rows, or, for "np", on those that are not held out. An average of rankings has no
-        objective and no certificate: with "auto" the objectives and the gap are NaN.
+        objective and no certificate: with "auto" the objectives, the gap and the passes are NaN.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -226,7 +226,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         """An average has no objective of its own: where there is no certificate, none is shown."""
         self.selection_ = fitter.selection
         self.primal_objective_ = self.dual_objective_ = self.dual_gap_ = math.nan
-        self.n_iter_, self.n_passes_, self.history_ = 1, fitter.operator.n_passes, ()
+        self.n_iter_, self.n_passes_, self.history_ = 1, math.nan, ()
         self.converged_, self.collapsed_ = True, not self.coef_.any()
 
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
-from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.operators import Operator
@@ -77,7 +77,7 @@ class LinearFitter:
         """Choose reg and tau_scale on folds of these rows, where they are not given."""
         if "cv" not in self.given:
             return
-        folds = make_folds(self.cv, *self._split(rows))
+        folds = make_folds(self.cv, *split_rows(rows, self.positive_rows))
         rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
         settings = make_settings(self.tau, self.given[1], 1.0)
         regs = make_grid(self.regs if self.given[0] == "cv" else [self.reg])
@@ -88,8 +88,8 @@ class LinearFitter:
 
     def fit(self, rows: Rows, near: LinearModel | None = None) -> LinearModel:
         """Solve on a copy of these rows, or on X itself where they are all of it."""
-        positive, negative = self._split(rows)
-        k = top_count(min(1.0, self.tau_scale * self.tau), negative.size)
+        positive, negative = split_rows(rows, self.positive_rows)
+        k = top_count(self.tau_scale * self.tau, negative.size)
         whole = rows.size == self.operator.shape[0]
         if whole:
             problem = RankingProblem(self.operator, positive, negative, k, self.reg)
@@ -112,10 +112,6 @@ class LinearFitter:
     def is_linear(self, model: LinearModel) -> bool:
         """Always."""
         return True
-
-    def _split(self, rows: Rows) -> tuple[Rows, Rows]:
-        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
-        return rows[is_positive], rows[~is_positive]
 
 
 def _start(near: LinearModel | None, positive: Rows, negative: Rows) -> Result | None:
@@ -154,8 +150,12 @@ class EstimatorFitter:
 
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""
-        last = model[-1] if isinstance(model, Pipeline) else model
-        return hasattr(model, "decision_function") and hasattr(last, "coef_")
+        return hasattr(model, "decision_function") and hasattr(last_step(model), "coef_")
+
+
+def last_step(model: Any) -> Any:
+    """The model itself, or the last step of a pipeline."""
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def scores_of(model: Any, X: Any, positive: Any) -> Vector:

@@ -63,3 +63,9 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
     return TwoClasses(
         labels[[1 - positive, positive]], np.flatnonzero(codes == positive), np.flatnonzero(codes != positive)
     )
+
+
+def split_rows(rows: NDArray[np.intp], positive_rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The positives among some rows, and the others, each in the order given."""
+    is_positive = np.isin(rows, positive_rows, assume_unique=True)
+    return rows[is_positive], rows[~is_positive]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import (
@@ -21,7 +19,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
 
-from taufpl.estimators._fitters import EstimatorFitter, scores_of
+from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import score_rounding
@@ -190,8 +188,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
             by_score = self.threshold == "oob" and self.rule == "np_score"
             rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
             evidence = tuple(rule.choose(negative, positive) for rule in rules)
-        if positive.size:
-            evidence = tuple(replace(each, tpr_estimate=float(np.mean(positive > each.threshold))) for each in evidence)
+        evidence = tuple(each.with_recall(positive) for each in evidence)
         return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
 
     def _prefit_classes(self, y: NDArray[Any]) -> NDArray[Any]:
@@ -221,7 +218,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
 
     def _rounding(self, scale: float) -> float:
         """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
-        last = self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_
+        last = last_step(self.estimator_)
         hidden = float(np.max(np.abs(getattr(last, "intercept_", 0.0)), initial=0.0))
         single = getattr(getattr(last, "coef_", None), "dtype", None) == np.float32
         return score_rounding(scale + hidden, np.float32 if single else np.float64)

@@ -101,7 +101,7 @@ def tau_path(
     data, target = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
     labels = split_labels(target, pos_label)
     tau_values, reg_values = tau_grid(taus), reg_grid(regs)
-    ks = np.array([top_count(min(1.0, tau_scale * tau), labels.negative_rows.size) for tau in tau_values])
+    ks = np.array([top_count(tau_scale * tau, labels.negative_rows.size) for tau in tau_values])
     problem = RankingProblem(as_operator(data), labels.positive_rows, labels.negative_rows, ks[0], reg_values[0])
     path = _empty_path(tau_values, reg_values, problem.n_features)
     choice = SolverChoice(solver, tol, max_iter)

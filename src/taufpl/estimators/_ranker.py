@@ -144,7 +144,7 @@ class TauFPLRanker(LinearScorer):
         """
         X, labels = self._read(X, y)
         operator = as_operator(X)
-        k = top_count(min(1.0, self.tau_scale * self.tau), labels.negative_rows.size)
+        k = top_count(self.tau_scale * self.tau, labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
         ranking = rank(problem, self.positive_share, self.tau, self._choice(), callback=self.callback)
         return self._keep(ranking, problem, self.tau)

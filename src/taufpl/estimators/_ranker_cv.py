@@ -151,7 +151,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.best_score_ = best.best_score()
         self.reg_ = float(best.regs[best.best()])
         self.tau_scale_, self.positive_share_ = best.setting.tau_scale, best.setting.positive_share
-        k = top_count(min(1.0, self.tau_scale_ * self.tau), labels.negative_rows.size)
+        k = top_count(self.tau_scale_ * self.tau, labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)
         ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)
         return self._keep(ranking, problem, self.tau)

@@ -27,8 +27,6 @@ Rows = NDArray[np.intp]
 
 # What `regs=10` spans; where the best value lies outside, the grid grows.
 _LARGEST, _SMALLEST = 1e1, 1e-5
-
-
 # What "cv" tries as positive_share, the simplest first.
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 
@@ -60,18 +58,23 @@ def make_grid(regs: int | ArrayLike) -> NDArray[np.float64]:
     return np.unique(values)[::-1]
 
 
+def possible_folds(wanted: int, n_positive: int, n_negative: int) -> int:
+    """As many folds as are wanted, or as every one of them can have a row of each class."""
+    fewest = min(n_positive, n_negative)
+    if fewest < 2:
+        raise ValueError(
+            f"cross-validation needs at least 2 rows of each class, got {n_positive} positives and {n_negative} "
+            "negatives."
+        )
+    return min(wanted, fewest)
+
+
 def make_folds(cv: Any, positive_rows: Rows, negative_rows: Rows) -> list[Fold]:
     """Split rows, named by their class, into folds."""
     rows = np.sort(np.concatenate((positive_rows, negative_rows)))
     is_positive = np.isin(rows, positive_rows, assume_unique=True)
-    fewest = min(positive_rows.size, negative_rows.size)
     if isinstance(cv, Integral):
-        if fewest < 2:
-            raise ValueError(
-                f"cross-validation needs at least 2 rows of each class, got {positive_rows.size} positives and "
-                f"{negative_rows.size} negatives."
-            )
-        cv = min(int(cv), fewest)
+        cv = possible_folds(int(cv), positive_rows.size, negative_rows.size)
     splitter = check_cv(cv, is_positive, classifier=True)
     folds = []
     for number, parts in enumerate(splitter.split(np.zeros((len(rows), 1)), is_positive)):
@@ -237,7 +240,7 @@ def _walk_fold(
     choice: SolverChoice,
 ) -> _Walk:
     """Fit one fold for each reg in turn, and judge each on the held-out part."""
-    k = top_count(min(1.0, setting.tau_scale * tau), fold.negative.size)
+    k = top_count(setting.tau_scale * tau, fold.negative.size)
     # A copy of the training rows, positives first: scores then split into views, and held-out rows are not multiplied.
     train = operator.take_rows(np.concatenate((fold.positive, fold.negative)))
     m, n = fold.positive.size, fold.negative.size

@@ -25,7 +25,7 @@ _PLAIN = 1e-4
 # Gains under this, in units that do not depend on reg or on the scale of the features, are none.
 _NO_GAIN = 1e-8
 
-DEFAULT_MAX_ITER = {"newton": 1_000, "accelerated": 100_000}
+_DEFAULT_MAX_ITER = {"newton": 1_000, "accelerated": 100_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SolverChoice:
     def make(self, tol: float | None = None) -> Solver:
         """Build the solver, for another tolerance if one is given."""
         kind = Newton if self.name == "newton" else Accelerated
-        max_iter = DEFAULT_MAX_ITER[self.name] if self.max_iter is None else self.max_iter
+        max_iter = _DEFAULT_MAX_ITER[self.name] if self.max_iter is None else self.max_iter
         return kind(tol=self.tol if tol is None else tol, max_iter=max_iter)
 
     def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
+from taufpl.estimators._labels import split_rows
+from taufpl.estimators._search import possible_folds
 from taufpl.thresholding import (
     USUAL_DELTA,
     Evidence,
@@ -175,10 +177,7 @@ def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
         views.append(_pooled(parts, [target] * len(parts), target))
     rule = JointOrderStatistic(plan.taus, plan.bound_delta, "largest")
     found = [
-        [
-            replace(each, guaranteed=False, tpr_estimate=float(np.mean(positive > each.threshold)))
-            for each in rule.choose_all(negative)
-        ]
+        [replace(each, guaranteed=False).with_recall(positive) for each in rule.choose_all(negative)]
         for positive, negative in views
     ]
     evidence = tuple(max(same_tau, key=lambda each: each.threshold) for same_tau in zip(*found, strict=True))
@@ -314,11 +313,10 @@ class Held:
 
 def _fit_and_score(fitter: Fitter, train: Rows, held_out: Rows, near: Any) -> tuple[Any, Held]:
     model = fitter.fit(train, near)
-    is_positive = np.isin(held_out, fitter.positive_rows, assume_unique=True)
-    rows = np.concatenate((held_out[is_positive], held_out[~is_positive]))
+    positive, negative = split_rows(held_out, fitter.positive_rows)
+    rows = np.concatenate((positive, negative))
     scores = fitter.scores(model, rows)
-    n_positive = int(is_positive.sum())
-    return model, Held(rows, scores[:n_positive], scores[n_positive:])
+    return model, Held(rows, scores[: positive.size], scores[positive.size :])
 
 
 def largest(scores: Vector) -> float:
@@ -333,13 +331,8 @@ def _all_rows(fitter: Fitter) -> Rows:
 def _folds(fitter: Fitter, plan: Plan) -> list[tuple[Rows, Rows]]:
     rows = _all_rows(fitter)
     is_positive = np.isin(rows, fitter.positive_rows, assume_unique=True)
-    fewest = min(fitter.positive_rows.size, fitter.negative_rows.size)
-    if fewest < 2:
-        raise ValueError(
-            f"cross-fitting needs at least 2 rows of each class, got {fitter.positive_rows.size} positives and "
-            f"{fitter.negative_rows.size} negatives."
-        )
-    splitter = StratifiedKFold(min(plan.n_folds, fewest), shuffle=True, random_state=plan.seed)
+    n_folds = possible_folds(plan.n_folds, fitter.positive_rows.size, fitter.negative_rows.size)
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=plan.seed)
     return [(rows[train], rows[test]) for train, test in splitter.split(np.zeros((rows.size, 1)), is_positive)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -31,7 +32,7 @@ THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class ThresholdedMixin:
+class ThresholdedMixin(ABC):
     """Thresholds on a score, with their evidence.
 
     A class that uses it has `_raw_scores(X)`, and calls `_keep_evidence` at the end of `fit`.
@@ -51,7 +52,6 @@ class ThresholdedMixin:
     random_state: Any
     n_jobs: int | None
     thresholds_: Vector
-    evidences_: tuple[Evidence, ...]
 
     def recalibrate(self, X: Any, y: Any = None) -> Self:
         """Choose the threshold anew from fresh negatives, without refitting: after a drift, say.
@@ -83,14 +83,13 @@ class ThresholdedMixin:
                 raise ValueError(f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate on; got none.")
         delta = USUAL_DELTA if self.delta is None else self.delta
         rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
-        evidence = rule.choose_all(scores)
-        if positive.size:
-            evidence = tuple(replace(each, tpr_estimate=float(np.mean(positive > each.threshold))) for each in evidence)
+        evidence = tuple(each.with_recall(positive) for each in rule.choose_all(scores))
         self._keep_evidence(evidence, self._score_rounding)
         return self
 
+    @abstractmethod
     def _raw_scores(self, X: Any) -> Vector:
-        raise NotImplementedError
+        """Scores, before any threshold is taken off."""
 
     def _taus(self) -> tuple[float, ...]:
         return tuple(np.atleast_1d(self.tau).astype(float).tolist())
@@ -119,7 +118,6 @@ class ThresholdedMixin:
         self._score_rounding = rounding
         raised = tuple(replace(each, threshold=each.threshold + rounding) for each in evidence)
         self.thresholds_ = np.array([each.threshold for each in raised])
-        self.evidences_ = raised
         strictest = int(np.argmin(self._taus()))
         self.threshold_ = float(self.thresholds_[strictest])
         single = np.ndim(self.tau) == 0

@@ -32,8 +32,8 @@ def top_count(tau: float, n_negative: int) -> int:
 
     Examples
     --------
-    >>> top_count(0.1, 100), top_count(0.0, 100), top_count(1.0, 100)
-    (11, 1, 100)
+    >>> top_count(0.1, 100), top_count(0.0, 100), top_count(1.0, 100), top_count(2.5, 100)
+    (11, 1, 100, 100)
     """
     # A product such as .07 * 100 lies just above or below the whole number that was meant.
     return min(math.floor(tau * n_negative * (1.0 + 4e-16)) + 1, n_negative)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,12 @@ class Evidence:
     guaranteed: bool
     rounds: Rounds | None = None
     tpr_estimate: float | None = None
+
+    def with_recall(self, positive_scores: NDArray[np.float64]) -> Evidence:
+        """The same, with the share of these positives above the threshold, if there are any."""
+        if not positive_scores.size:
+            return self
+        return replace(self, tpr_estimate=float(np.mean(positive_scores > self.threshold)))
 
     @property
     def expected_fpr(self) -> float | None:

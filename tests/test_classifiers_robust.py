@@ -1,0 +1,138 @@
+"""The classifiers under strange data, strange arguments and wrong use."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from estimator_cases import ScoreItself, X, Y, two_clouds
+from taufpl import NeymanPearsonClassifier, TauFPLClassifier
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 100.0])
+def test_where_the_origin_lies_does_not_matter(offset):
+    """Scores have no intercept: fits of folds differ in where their scores lie, the more the farther the origin."""
+    rates = []
+    for seed in range(10):
+        train = two_clouds(m=60, n=200, d=100, shift=0.3, seed=seed)
+        model = TauFPLClassifier(0.1, reg=0.01, tau_scale=1, random_state=0).fit(train[0] + offset, train[1])
+        shift = model.coef_.sum() * offset
+        rates.append(norm.sf((model.threshold_ - shift) / np.linalg.norm(model.coef_)))
+    assert np.mean(np.array(rates) > 0.1) <= 0.2
+    assert 0.02 < np.mean(rates) < 0.1
+
+
+def test_one_monstrous_cell_neither_hangs_nor_blinds():
+    monstrous = np.column_stack((X, np.zeros(900)))
+    monstrous[np.flatnonzero(Y == 0)[0], 4] = -1e12
+    for threshold in ("cross", "np"):
+        model = TauFPLClassifier(0.1, reg=0.1, tau_scale=1, threshold=threshold, random_state=0).fit(monstrous, Y)
+        assert model.predict(monstrous)[Y == 1].mean() > 0.5
+
+
+def test_single_precision_ties_do_not_flip():
+    rng = np.random.default_rng(0)
+    rows = (rng.integers(0, 3, size=(2000, 60)) + 30).astype(np.float32)
+    labels = np.repeat([0, 1], [1500, 500])
+    rows[labels == 1, :5] += 1
+    model = NeymanPearsonClassifier(LogisticRegression(C=1e-3, max_iter=1000), 0.3, threshold="train", random_state=0)
+    model.fit(rows, labels)
+    for other in (rows, np.asfortranarray(rows)):
+        batches = np.concatenate([model.predict(other[start : start + 7]) for start in range(0, 1500, 7)])
+        assert batches[:1500].mean() <= 0.3
+        assert model.predict(other[:1500]).mean() <= 0.3
+
+
+def test_a_new_fit_forgets_the_last_one():
+    model = TauFPLClassifier(0.1, ranking="paper", tau_scale=1, regs=3, cv=2, random_state=0).fit(X, Y)
+    assert "reg_" in vars(model)
+    model.set_params(ranking="auto", tau_scale="cv").fit(X, Y)
+    assert not {"cv_results_", "reg_"} & set(vars(model))
+    model.set_params(reg=0.1).fit(X, Y)
+    assert "selection_" not in vars(model)
+    guarded = NeymanPearsonClassifier(LogisticRegression(), 0.1).fit(pd.DataFrame(X, columns=list("abcd")), Y)
+    assert not hasattr(guarded.fit(X, Y), "feature_names_in_")
+
+
+def test_positives_at_hand_tell_the_recall():
+    fitted = LogisticRegression().fit(*two_clouds(seed=5))
+    model = NeymanPearsonClassifier(fitted, 0.1, cv="prefit").fit(X, Y)
+    assert model.evidence_.tpr_estimate == model.predict(X)[Y == 1].mean()
+    assert model.recalibrate(X, Y).evidence_.tpr_estimate == model.predict(X)[Y == 1].mean()
+    assert model.recalibrate(X[Y == 0]).evidence_.tpr_estimate is None
+
+
+def test_a_fitted_outlier_detector_needs_negatives_only():
+    detector = IsolationForest(random_state=0).fit(X[Y == 0][:400])
+    model = NeymanPearsonClassifier(detector, 0.1, cv="prefit", pos_label=1).fit(X[Y == 0][400:], np.zeros(400, int))
+    assert model.classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="name the label of positives by pos_label"):
+        NeymanPearsonClassifier(detector, 0.1, cv="prefit").fit(X[Y == 0][400:], np.zeros(400))
+
+
+def test_strange_weights_and_labels_are_refused():
+    weights = np.ones(900)
+    weights[3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        NeymanPearsonClassifier(ScoreItself(), 0.1).fit(X, Y, sample_weight=weights)
+    weights[3] = -1.0
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        NeymanPearsonClassifier(ScoreItself(), 0.1).fit(X, Y, sample_weight=weights)
+    with pytest.raises(ValueError, match="sample_weight"):
+        NeymanPearsonClassifier(ScoreItself(), 0.1).fit(X, Y, sample_weight=np.ones(5))
+    fitted = LogisticRegression().fit(X, Y)
+    with pytest.raises(ValueError, match=r"labels that the fitted estimator knows, \[0, 1\]; got \[-1\] too"):
+        NeymanPearsonClassifier(fitted, 0.1, cv="prefit").fit(X, np.where(np.arange(900) < 9, -1, Y))
+    with pytest.raises(ValueError, match="at least 2 negatives"):
+        NeymanPearsonClassifier(LogisticRegression(), 0.1, insufficient="infinite").fit(X[:9], np.arange(9) > 0)
+
+
+WRONG = [
+    (NeymanPearsonClassifier(LogisticRegression(), 0.0), X, Y, "'tau' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), 1.0), X, Y, "'tau' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), [0.1, 1.5]), X, Y, "taus must be"),
+    (NeymanPearsonClassifier(LogisticRegression(), threshold="luck"), X, Y, "'threshold' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), delta=0.0), X, Y, "'delta' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1), X, np.zeros(900), "one class only"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1), X, np.arange(900) % 3, "Only binary classification"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1, pos_label="x"), X, Y, "pos_label must be one of"),
+    (NeymanPearsonClassifier(LogisticRegression(), 0.1), X[:5], Y, "inconsistent numbers of samples"),
+    (
+        NeymanPearsonClassifier(LogisticRegression(), 0.2, threshold="cross"),
+        X[:20],
+        np.arange(20) == 3,
+        "at least 2 rows",
+    ),
+    (TauFPLClassifier(0.2, reg=1.0, tau_scale=1, threshold="oob"), X[:20], np.arange(20) == 3, "at least 2 positives"),
+    (TauFPLClassifier(1.5), X, Y, "'tau' parameter"),
+    (TauFPLClassifier(reg="best"), X, Y, "'reg' parameter"),
+    (TauFPLClassifier(combine="vote"), X, Y, "'combine' parameter"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "X", "y", "message"), WRONG)
+def test_wrong_use_is_explained(estimator, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(X, y)
+
+
+def test_unfitted_and_scoreless():
+    for model in (TauFPLClassifier(), NeymanPearsonClassifier(LogisticRegression())):
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+        with pytest.raises(NotFittedError):
+            model.recalibrate(X)
+    with pytest.raises(NotFittedError):
+        NeymanPearsonClassifier(LogisticRegression(), cv="prefit").fit(X, Y)
+
+    class NoScore(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+    with pytest.raises(TypeError, match="must have decision_function or predict_proba, NoScore has neither"):
+        NeymanPearsonClassifier(NoScore(), 0.1).fit(X, Y)
