@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from taufpl._extras import require
+from taufpl.datasets import make_screening
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.plotting import ROCDisplay, ScoreDisplay
 
@@ -28,8 +29,8 @@ _NAMES = {
 def main(folder: str = "demo") -> None:
     """Fit three classifiers on generated data at a tolerance of 1 %, and hold them to it on new data."""
     rng = np.random.default_rng(0)
-    X, y = screening(rng, n_negative=20_000, n_positive=1_000)
-    new_X, new_y = screening(rng, n_negative=200_000, n_positive=20_000)
+    X, y = make_screening(20_000, 1_000, random_state=rng)
+    new_X, new_y = make_screening(200_000, 20_000, random_state=rng)
     print(f"20,000 negatives, 1,000 positives, 20 features. Tolerated false-positive rate: {TAU:.1%}.")
     print("Rates on 200,000 new negatives and 20,000 new positives:\n")
     print(f"{'':42} {'FPR':>7} {'recall':>7} {'seconds':>8}  at or under the tolerance?")
@@ -57,18 +58,6 @@ def main(folder: str = "demo") -> None:
         f"It averages: {', '.join(kept)}."
     )
     print(f"\nPicture: {_draw(models, new_X[::10], new_y[::10], Path(folder))}")
-
-
-def screening(rng: np.random.Generator, n_negative: int, n_positive: int) -> tuple[Array, Array]:
-    """Half of the positives stand out in a few features; the others look like one negative in seven."""
-    y = np.repeat([0, 1], [n_negative, n_positive])
-    X = rng.normal(size=(y.size, 20))
-    kind = rng.random(y.size)
-    X[np.ix_((y == 1) & (kind < 0.5), range(3))] += 2.5
-    X[np.ix_((y == 1) & (kind >= 0.5), range(3, 7))] += 2.0
-    X[np.ix_((y == 0) & (kind < 0.15), range(3, 7))] += 2.25
-    X[np.ix_((y == 0) & (kind >= 0.15), range(3, 7))] -= 0.5
-    return X, y
 
 
 def _draw(models: dict[str, Any], X: Array, y: Array, folder: Path) -> Path:

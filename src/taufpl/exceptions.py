@@ -1,4 +1,4 @@
-"""Warnings that users may want to catch by name."""
+"""Warnings and errors that users may want to catch by name."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class RankingCollapseWarning(UserWarning):
 
 class TooFewNegativesWarning(UserWarning):
     """There are too few negatives for the guarantee; the most careful threshold among them was taken."""
+
+
+class DatasetError(OSError):
+    """A data set could not be loaded; the message says which file is missing or wrong, and where it belongs."""

@@ -1,0 +1,100 @@
+"""``taufpl reproduce``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from taufpl.experiments import EXPERIMENTS, reproduce
+from taufpl.experiments._tasks import Task
+
+
+def reproduce_command(
+    experiment: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}; all of them by default.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Run on this dataset; may be given several times. [default: all at hand]")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Run this method; may be given several times. [default: all]")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="[default: 30 for up to 10,000 rows, 10 above, as in the paper]")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Tasks at the same time; -1 for all cores.")] = 1,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="The smallest sets, 2 rounds, thin grids.")] = False,
+    folder: Annotated[Path | None, typer.Option("-o", "--folder", help="[default: results, or results-quick]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Run the paper's experiments again and write tables, pictures and raw rounds.
+
+    Interrupted, the same command goes on where it was.
+    """
+    names = [experiment] if experiment else list(EXPERIMENTS)
+    target = folder or Path("results-quick" if quick else "results")
+    written = {}
+    for name in names:
+        with _Bar(name) as bar:
+            paths = reproduce(
+                name,
+                target,
+                datasets=dataset or (),
+                methods=method or (),
+                rounds=rounds,
+                n_jobs=jobs,
+                seed=seed,
+                quick=quick,
+                report=bar.report,
+                command=_command_line(),
+            )
+        written[name] = [str(path) for path in paths]
+    if as_json:
+        print(json.dumps(written, indent=2))
+        return
+    for name, files in written.items():
+        print(f"{name}:")
+        for file in files:
+            print(f"  {file}")
+
+
+def _command_line() -> str:
+    """The command as it was given, without where it is installed."""
+    return shlex.join(["taufpl", *sys.argv[1:]])
+
+
+class _Bar:
+    """A progress bar on stderr; nothing where that is no terminal."""
+
+    def __init__(self, name: str) -> None:
+        console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[last]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.bar = self.progress.add_task(name, total=None, last="")
+
+    def __enter__(self) -> _Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    def report(self, done: int, total: int, task: Task | None) -> None:
+        last = "" if task is None else f"{task.dataset} {task.method} {task.round}"
+        self.progress.update(self.bar, completed=done, total=total, last=last)

@@ -1,0 +1,18 @@
+"""Data sets: three that are shipped, LIBSVM's by name, and generators."""
+
+from taufpl.datasets._fetch import fetch_libsvm
+from taufpl.datasets._generate import make_scaling, make_screening, upsample
+from taufpl.datasets._registry import LIBSVM_DATASETS, DatasetInfo
+from taufpl.datasets._shipped import load_breast_cancer, load_heart, load_spambase
+
+__all__ = [
+    "LIBSVM_DATASETS",
+    "DatasetInfo",
+    "fetch_libsvm",
+    "load_breast_cancer",
+    "load_heart",
+    "load_spambase",
+    "make_scaling",
+    "make_screening",
+    "upsample",
+]

@@ -1,0 +1,147 @@
+"""Reading data sets from a folder: LIBSVM's text, plain or packed, and the parsed form of it."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import hashlib
+import lzma
+import os
+import uuid
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
+from sklearn.datasets import load_svmlight_file
+
+from taufpl.datasets._registry import DatasetInfo, TextFile
+from taufpl.exceptions import DatasetError
+
+Array = NDArray[Any]
+
+_OPENERS: dict[str, Any] = {"": open, ".bz2": bz2.open, ".xz": lzma.open}
+# What a damaged file may raise while it is read; packed text and archives have their own ways to fail.
+_DAMAGE = (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+
+
+class Table(NamedTuple):
+    """Features in CSR, and labels 0 and 1."""
+
+    data: Any
+    target: Array
+
+
+def find_text(file: TextFile, folder: Path) -> Path | None:
+    """A file in a folder, under its own name or packed."""
+    candidates = (folder / f"{file.name}{ending}" for ending in _OPENERS)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def read_text(info: DatasetInfo, paths: list[Path]) -> Table:
+    """Parse the files of a data set and join them."""
+    parts = [_parse(info, file, path) for file, path in zip(info.files, paths, strict=True)]
+    data = vstack([data for data, _ in parts], format="csr")
+    where = " and ".join(str(path) for path in paths)
+    return _check(info, csr_matrix(data), np.concatenate([labels for _, labels in parts]), where)
+
+
+def read_parsed(info: DatasetInfo, path: Path) -> Table:
+    """Read what SciPy's ``save_npz`` writes, with the labels beside it under the key ``y``."""
+    try:
+        # NumPy leaves a file open that turns out to be no archive, unless it was given an open one.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            arrays = (archive["data"].astype(np.float64, copy=False), archive["indices"], archive["indptr"])
+            data = csr_matrix(arrays, shape=tuple(int(size) for size in archive["shape"]))
+            labels = archive["y"]
+        data.check_format(full_check=True)
+    except _DAMAGE as error:
+        raise DatasetError(f"{path} is damaged or has another layout ({_reason(error)}). Remove it.") from error
+    return _check(info, data, labels, str(path))
+
+
+def write_parsed(info: DatasetInfo, table: Table, folder: Path) -> None:
+    """Keep the parsed form for the next time; written under another name first, so that nobody reads half of it."""
+    data = table.data
+    draft = folder / f".{info.name}.{uuid.uuid4().hex}.tmp"
+    # Without a place to keep it, the next time takes as long as this time.
+    with contextlib.suppress(OSError):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with draft.open("xb") as stream:
+                np.savez_compressed(
+                    stream,
+                    data=data.data,
+                    indices=data.indices,
+                    indptr=data.indptr,
+                    shape=np.array(data.shape),
+                    format=np.array(b"csr"),
+                    y=(2 * table.target - 1).astype(np.int8),
+                    n_train=np.array(info.n_train),
+                )
+            os.replace(draft, folder / f"{info.name}.npz")
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def new_digest(checksum: str) -> Any:
+    """The hash that a checksum of the form ``"sha256:..."`` was made with."""
+    return hashlib.new(checksum.partition(":")[0], usedforsecurity=False)
+
+
+class _Lines:
+    """Lines of a file, hashed as they go by: unpacking once is slow enough."""
+
+    def __init__(self, stream: BinaryIO, digest: Any) -> None:
+        self._stream = stream
+        self._digest = digest
+        self.read = stream.read  # the parser asks for it, and then goes line by line
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._stream:
+            self._digest.update(line)
+            yield line
+
+
+def _parse(info: DatasetInfo, file: TextFile, path: Path) -> tuple[Any, Array]:
+    expected = file.text_checksum
+    digest = new_digest(expected or "sha256:")
+    try:
+        with _OPENERS[path.suffix if path.suffix in _OPENERS else ""](path, "rb") as stream:
+            data, labels = load_svmlight_file(_Lines(stream, digest), n_features=info.n_features, zero_based=False)
+    except _DAMAGE as error:
+        raise DatasetError(f"{path} is no complete file in LIBSVM's format ({_reason(error)}). Remove it.") from error
+    found = f"{digest.name}:{digest.hexdigest()}"
+    if expected is not None and found != expected:
+        raise DatasetError(f"{path} is not the file that LIBSVM publishes: {found}, not {expected}. Remove it.")
+    if data.shape[0] != file.n_rows:
+        raise DatasetError(f"{path} has {data.shape[0]:,} rows, not {file.n_rows:,}. Remove it.")
+    return data, labels
+
+
+def _check(info: DatasetInfo, data: Any, labels: Array, where: str) -> Table:
+    """Hold data to the shape and the class counts that are known, and tell the positive class by its count."""
+    if data.shape != info.shape or labels.shape != info.shape[:1]:
+        raise DatasetError(
+            f"{where}: shape {data.shape} with {labels.size:,} labels, but {info.name} has shape {info.shape}. "
+            "Remove it."
+        )
+    if not np.isfinite(data.data).all():
+        raise DatasetError(f"{where}: some values are not finite numbers. Remove it.")
+    values, counts = np.unique(labels, return_counts=True)
+    classes = dict(zip(counts.tolist(), values.tolist(), strict=True))
+    if sorted(counts.tolist()) != sorted((info.n_positive, info.n_negative)):
+        raise DatasetError(
+            f"{where}: classes of {' and '.join(f'{count:,}' for count in counts)} rows, but {info.name} has "
+            f"{info.n_positive:,} positives and {info.n_negative:,} negatives. Remove it."
+        )
+    data.sum_duplicates()
+    return Table(data, (labels == classes[info.n_positive]).astype(np.int64))
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,247 @@
+"""What is known of the data sets that can be fetched by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+LIBSVM_URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """One file as LIBSVM publishes it.
+
+    Attributes
+    ----------
+    name : str
+        Its name once unpacked.
+    n_rows : int
+    packing : str
+        What its name ends with at the source, ``""`` or ``".bz2"``.
+    text_checksum, packed_checksum : str or None
+        Of the text, and of the packed file at the source, as ``"sha256:..."`` or ``"md5:..."``. None if not known.
+    """
+
+    name: str
+    n_rows: int
+    packing: str = ""
+    text_checksum: str | None = None
+    packed_checksum: str | None = None
+
+    @property
+    def download_checksum(self) -> str | None:
+        """Checksum of the bytes that the source sends."""
+        return self.packed_checksum if self.packing else self.text_checksum
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A data set: its shape, its class counts, and the files that it is made of.
+
+    Attributes
+    ----------
+    name : str
+    about : str
+        What rows and features are, and which class is the positive one.
+    n_positive, n_negative, n_features : int
+        What a loaded set must have. They also tell the positive class where its label is not the larger one.
+    files : tuple of TextFile
+        Joined in this order. Empty for sets that lie inside the package.
+    """
+
+    name: str
+    about: str
+    n_positive: int
+    n_negative: int
+    n_features: int
+    files: tuple[TextFile, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.n_positive + self.n_negative, self.n_features
+
+    @property
+    def n_train(self) -> int:
+        """Rows of the first file; all rows if there is but one."""
+        return self.files[0].n_rows if self.files else self.shape[0]
+
+    @property
+    def checked_by(self) -> str:
+        """What a download is held to."""
+        known = all(file.text_checksum or file.packed_checksum for file in self.files)
+        return "checksum, shape and class counts" if known else "shape and class counts alone"
+
+
+def find_info(name: str) -> DatasetInfo:
+    """Look a name up, or say which names there are."""
+    if name in LIBSVM_DATASETS:
+        return LIBSVM_DATASETS[name]
+    close = difflib.get_close_matches(str(name).lower(), _SETS, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"name must be one of {', '.join(sorted(_SETS))}, got {name!r}.{hint}")
+
+
+# The checksums of w8a, a9a and phishing were computed from the files themselves, those of the others were published by
+# other projects that use them. Class counts of covtype, mushrooms and skin_nonskin are those of the originals at UCI.
+_SETS = {
+    info.name: info
+    for info in (
+        DatasetInfo("heart", "Statlog heart, 13 features scaled to [-1, 1]; positive: heart disease", 120, 150, 13),
+        DatasetInfo(
+            "breast-cancer",
+            "Wisconsin breast cancer (original), sample number first, scaled to [-1, 1]; positive: malignant",
+            239,
+            444,
+            10,
+        ),
+        DatasetInfo("spambase", "e-mails, raw frequencies of words and characters; positive: spam", 1813, 2788, 57),
+        DatasetInfo(
+            "w8a",
+            "web pages, presence of 300 keywords; positive: label +1, pages of one category",
+            1933,
+            62767,
+            300,
+            (
+                TextFile(
+                    "w8a",
+                    49749,
+                    text_checksum="sha256:6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2",
+                ),
+                TextFile(
+                    "w8a.t",
+                    14951,
+                    text_checksum="sha256:618929ecb01bebb841daec4cae4aa07b97832d29b08652452775598929547fde",
+                ),
+            ),
+        ),
+        DatasetInfo(
+            "real-sim",
+            "articles from discussion groups on real and simulated cars and aircraft, weighted words; "
+            "positive: label +1",
+            22238,
+            50071,
+            20958,
+            (
+                TextFile(
+                    "real-sim",
+                    72309,
+                    ".bz2",
+                    "sha256:0fd9b12b6dc60dab7885a7367b286a53aac5d92057dc1083ab13ade275120270",
+                    "sha256:7cd52374f55ce62e803ef33ca1c44689427c23d481eff64026f8ba9f53b8cc27",
+                ),
+            ),
+        ),
+        DatasetInfo(
+            "a9a",
+            "census records (UCI Adult) in binary features; positive: income above 50,000 dollars",
+            11687,
+            37155,
+            123,
+            (
+                TextFile(
+                    "a9a",
+                    32561,
+                    text_checksum="sha256:f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
+                ),
+                TextFile(
+                    "a9a.t",
+                    16281,
+                    text_checksum="sha256:1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9",
+                ),
+            ),
+        ),
+        DatasetInfo(
+            "phishing",
+            "web sites, properties in binary features; positive: label 1",
+            6157,
+            4898,
+            68,
+            (
+                TextFile(
+                    "phishing",
+                    11055,
+                    text_checksum="sha256:0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a",
+                ),
+            ),
+        ),
+        DatasetInfo(
+            "ijcnn1",
+            "the IJCNN 2001 challenge, with its winner's features; positive: label +1",
+            13565,
+            128126,
+            22,
+            (
+                TextFile(
+                    "ijcnn1",
+                    49990,
+                    ".bz2",
+                    "sha256:16506cad788cf7c9607454150ed1994788204bac2ff4c9cb3b320036b6950d3f",
+                    "md5:c3e9162f8e38e0b6c0e02d313a59de2b",
+                ),
+                TextFile("ijcnn1.t", 91701, ".bz2", packed_checksum="md5:66433ab8089acee9e56dc61ac89a2fe2"),
+            ),
+        ),
+        DatasetInfo(
+            "rcv1",
+            "Reuters news, weighted words, the training part; positive: corporate, industrial and economic topics",
+            10491,
+            9751,
+            47236,
+            (TextFile("rcv1_train.binary", 20242, ".bz2", packed_checksum="md5:1aeda848408e621468c0fe6944d9382f"),),
+        ),
+        DatasetInfo(
+            "cod-rna",
+            "pairs of RNA sequences, 8 features; positive: label +1, non-coding RNA",
+            110384,
+            220768,
+            8,
+            (
+                TextFile("cod-rna", 59535, text_checksum="md5:cd14eab76f391e288e6e8e592ae658dd"),
+                TextFile("cod-rna.t", 271617, text_checksum="md5:b876c22c86a33ef262342b12d2718655"),
+            ),
+        ),
+        DatasetInfo(
+            "covtype",
+            "patches of forest, cartographic features scaled to [0, 1]; positive: lodgepole pine",
+            283301,
+            297711,
+            54,
+            (
+                TextFile(
+                    "covtype.libsvm.binary.scale",
+                    581012,
+                    ".bz2",
+                    packed_checksum="md5:d95f45e15c284005c2c7a4c82e4be102",
+                ),
+            ),
+        ),
+        DatasetInfo(
+            "mushrooms",
+            "mushrooms, properties in binary features; positive: poisonous",
+            3916,
+            4208,
+            112,
+            (
+                TextFile(
+                    "mushrooms",
+                    8124,
+                    text_checksum="sha256:f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538",
+                ),
+            ),
+        ),
+        DatasetInfo(
+            "skin_nonskin",
+            "pixels of faces and of other images, blue, green and red; positive: skin",
+            50859,
+            194198,
+            3,
+            (TextFile("skin_nonskin", 245057),),
+        ),
+    )
+}
+
+LIBSVM_DATASETS: Mapping[str, DatasetInfo] = MappingProxyType(_SETS)

@@ -1,0 +1,164 @@
+"""The three data sets that lie inside the package, as compressed text."""
+
+from __future__ import annotations
+
+import gzip
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+Array = NDArray[Any]
+
+
+def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
+    """Heart disease (Statlog): 120 patients with it, 150 without, 13 features scaled to [-1, 1].
+
+    LIBSVM's ``heart_scale``, with its order of rows. The set is available in this scaled form only.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return (data, target) alone.
+    as_frame : bool, default=False
+        Return pandas objects: a frame and a series.
+
+    Returns
+    -------
+    data : Bunch
+        With `data` of shape (270, 13), `target` (1: heart disease), `feature_names`, `target_names`, `frame` (both
+        together, None unless `as_frame`) and `DESCR` (what the data are, source and licence). If `return_X_y`, the
+        pair (data, target) instead.
+
+    Examples
+    --------
+    >>> from taufpl.datasets import load_heart
+    >>> heart = load_heart()
+    >>> heart.data.shape, int(heart.target.sum())
+    ((270, 13), 120)
+    >>> heart.feature_names[:3]
+    ['age', 'sex', 'chest_pain_type']
+    """
+    names, X, y = read("heart")
+    return _as_bunch("heart", names, X, y, ["healthy", "disease"], return_X_y, as_frame)
+
+
+def load_breast_cancer(
+    *,
+    scaled: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+) -> Bunch | tuple[Any, Any]:
+    """Breast cancer, Wisconsin (original): 239 malignant samples, 444 benign ones, 10 features.
+
+    The complete rows of the original, in its order. The first feature is a sample number: it is part of the set as it
+    is published and used in studies, and no measurement. This is not scikit-learn's set of the same name.
+
+    Parameters
+    ----------
+    scaled : bool, default=True
+        Scale every feature linearly to [-1, 1], with the very values of LIBSVM's ``breast-cancer_scale``. Otherwise
+        sample numbers and grades from 1 to 10, as at the source.
+    return_X_y : bool, default=False
+        Return (data, target) alone.
+    as_frame : bool, default=False
+        Return pandas objects: a frame and a series.
+
+    Returns
+    -------
+    data : Bunch
+        With `data` of shape (683, 10), `target` (1: malignant), `feature_names`, `target_names`, `frame` (both
+        together, None unless `as_frame`) and `DESCR` (what the data are, source and licence). If `return_X_y`, the
+        pair (data, target) instead.
+
+    Examples
+    --------
+    >>> from taufpl.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X.shape, int(y.sum()), float(X.min()), float(X.max())
+    ((683, 10), 239, -1.0, 1.0)
+    >>> load_breast_cancer(scaled=False).data[0].astype(int).tolist()
+    [1000025, 5, 1, 1, 1, 2, 1, 3, 1, 1]
+    """
+    names, X, y = read("breast_cancer", scaled=scaled)
+    return _as_bunch("breast_cancer", names, X, y, ["benign", "malignant"], return_X_y, as_frame)
+
+
+def load_spambase(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
+    """Spambase: 1,813 e-mails that are spam, 2,788 that are not, 57 raw features.
+
+    Rows come with all spam first, so that they must be shuffled before they are split in order.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return (data, target) alone.
+    as_frame : bool, default=False
+        Return pandas objects: a frame and a series.
+
+    Returns
+    -------
+    data : Bunch
+        With `data` of shape (4601, 57), `target` (1: spam), `feature_names`, `target_names`, `frame` (both together,
+        None unless `as_frame`) and `DESCR` (what the data are, source and licence). If `return_X_y`, the pair
+        (data, target) instead.
+
+    Examples
+    --------
+    >>> from taufpl.datasets import load_spambase
+    >>> spam = load_spambase()
+    >>> spam.data.shape, spam.target_names
+    ((4601, 57), ['nonspam', 'spam'])
+    >>> spam.feature_names[-1], float(spam.data[:, -1].max())
+    ('capital_run_length_total', 15841.0)
+    """
+    names, X, y = read("spambase")
+    return _as_bunch("spambase", names, X, y, ["nonspam", "spam"], return_X_y, as_frame)
+
+
+def read(name: str, *, scaled: bool = False) -> tuple[list[str], Array, Array]:
+    """Names of the columns, features and labels of a shipped set."""
+    header, *lines = gzip.decompress(_file(f"{name}.csv.gz").read_bytes()).decode("ascii").splitlines()
+    table = np.loadtxt(lines, delimiter=",")
+    X = np.ascontiguousarray(table[:, :-1])
+    return header.split(",")[:-1], _scale(X) if scaled else X, table[:, -1].astype(np.int64)
+
+
+def describe(name: str) -> str:
+    """What a shipped set is, with its source and licence."""
+    return str(_file(f"{name}.rst").read_text(encoding="utf-8"))
+
+
+def _file(name: str) -> Any:
+    return files("taufpl.datasets").joinpath("data", name)
+
+
+def _scale(X: Array) -> Array:
+    low, high = X.min(axis=0), X.max(axis=0)
+    # LIBSVM's tool prints six digits, and what studies have read is what it printed.
+    printed = np.char.mod("%.6g", 2.0 * (X - low) / (high - low) - 1.0)
+    return printed.astype(np.float64)
+
+
+def _as_bunch(
+    name: str, names: list[str], X: Any, y: Any, target_names: list[str], pair: bool, as_frame: bool
+) -> Bunch | tuple[Any, Any]:
+    frame = None
+    if as_frame:
+        frame = _pandas().DataFrame(X, columns=names).assign(target=y)
+        X, y = frame[names], frame["target"]
+    if pair:
+        return X, y
+    return Bunch(data=X, target=y, frame=frame, feature_names=names, target_names=target_names, DESCR=describe(name))
+
+
+def _pandas() -> Any:
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise ImportError(
+            "pandas is needed for as_frame=True, and it is not installed. Install it with: pip install pandas"
+        ) from error

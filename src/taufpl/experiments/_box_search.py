@@ -1,0 +1,163 @@
+"""Grid search as the paper does it: folds, and a grid that grows where the best point lies at its edge."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from taufpl.thresholding import share_above, top_threshold
+
+Vector = NDArray[np.float64]
+Point = tuple[int, ...]
+Params = dict[str, Any]  # the values are numbers
+
+N_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A hyper-parameter on the lattice ``step**i``, searched for i from `low` to `high` and beyond if need be."""
+
+    name: str
+    step: float
+    low: int
+    high: int
+
+    def coarser(self) -> Axis:
+        """About half as many values over the same range."""
+        return Axis(self.name, self.step**2, int(np.floor(self.low / 2)), int(np.ceil(self.high / 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A fitted scorer, with the threshold that its method gives it at each tolerance.
+
+    Attributes
+    ----------
+    model : estimator
+        With `decision_function`.
+    train_negatives : ndarray or None
+        Scores at whose tau quantile the threshold lies; None where the method puts it at 0.
+    """
+
+    model: Any
+    train_negatives: Vector | None = None
+
+    def scores(self, X: Any) -> Vector:
+        """What the model ranks by."""
+        return self.model.decision_function(X)
+
+    def threshold(self, tau: float) -> float:
+        """Predict positive strictly above it."""
+        return 0.0 if self.train_negatives is None else top_threshold(self.train_negatives, tau)
+
+
+# Fits a model for each set of parameters on the same rows.
+FitPoints = Callable[[Any, NDArray[np.int64], Sequence[Params]], list[Rule]]
+
+
+def ranking_score(rule: Rule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
+    """Share of positives above the (floor(tau n) + 1)-th largest negative, for each tolerance."""
+    scores = rule.scores(X)
+    return np.array([share_above(scores[y == 1], scores[y == 0], tau) for tau in taus])
+
+
+def minus_np_score(rule: Rule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
+    """Minus the NP-score of the method's own decisions, for each tolerance."""
+    scores = rule.scores(X)
+    return np.array([-np_score(*rates(scores > rule.threshold(tau), y), tau) for tau in taus])
+
+
+def rates(alarms: NDArray[np.bool_], y: NDArray[np.int64]) -> tuple[float, float]:
+    """False-positive rate and true-positive rate."""
+    return float(alarms[y == 0].mean()), float(alarms[y == 1].mean())
+
+
+def np_score(fpr: float, tpr: float, tau: float) -> float:
+    """The Neyman-Pearson score of two rates; less is better."""
+    return max(fpr, tau) / tau - tpr
+
+
+CRITERIA = {"ranking": ranking_score, "np": minus_np_score}
+
+
+class BoxSearch:
+    """Five-fold search over a box of the lattice, for several tolerances at once.
+
+    A model that does not depend on the tolerance is fitted once and judged at all of them. The box grows by one step
+    along an axis while, for some tolerance, a point at its edge is better than all points inside.
+
+    Parameters
+    ----------
+    fit_points : callable
+    axes : sequence of Axis
+    taus : sequence of float
+    criterion : {"ranking", "np"}
+    max_growth : int
+        How many steps the box may grow at each end of an axis.
+    """
+
+    def __init__(
+        self, fit_points: FitPoints, axes: Sequence[Axis], taus: Sequence[float], criterion: str, max_growth: int = 6
+    ) -> None:
+        self.fit_points = fit_points
+        self.axes = tuple(axes)
+        self.taus = tuple(taus)
+        self.criterion = CRITERIA[criterion]
+        self.limits = [(axis.low - max_growth, axis.high + max_growth) for axis in axes]
+        self.box = [(axis.low, axis.high) for axis in axes]
+        self.scores: dict[Point, Vector] = {}
+
+    def run(self, X: Any, y: NDArray[np.int64], seed: int) -> BoxSearch:
+        """Judge every point of the box on the held-out parts of the folds, and grow it as long as that pays."""
+        splits = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(np.zeros(y.size), y))
+        parts = [(X[train], y[train], X[test], y[test]) for train, test in splits]
+        while new := [point for point in self._points() if point not in self.scores]:
+            self._judge(parts, new)
+            self._grow()
+        return self
+
+    def params(self, point: Point) -> Params:
+        """The hyper-parameters at a point of the lattice."""
+        return {axis.name: axis.step**place for axis, place in zip(self.axes, point, strict=True)}
+
+    def best(self, number: int) -> Point:
+        """The best point for a tolerance, by its number; of equals, the one with the most regularisation."""
+        return max(sorted(self.scores, reverse=True), key=lambda point: self.scores[point][number])
+
+    @property
+    def n_fits(self) -> int:
+        """How many models were fitted."""
+        return N_FOLDS * len(self.scores)
+
+    def _points(self) -> list[Point]:
+        # The most regularised first, as methods that walk along a path want it.
+        return list(itertools.product(*(range(high, low - 1, -1) for low, high in self.box)))
+
+    def _judge(self, parts: list[tuple[Any, Any, Any, Any]], points: list[Point]) -> None:
+        every = [self.params(point) for point in points]
+        totals = np.zeros((len(points), len(self.taus)))
+        for X, y, held_out_X, held_out_y in parts:
+            rules = self.fit_points(X, y, every)
+            totals += [self.criterion(rule, held_out_X, held_out_y, self.taus) for rule in rules]
+        self.scores.update(zip(points, totals / N_FOLDS, strict=True))
+
+    def _grow(self) -> None:
+        for number in range(len(self.taus)):
+            best = self.best(number)
+            for axis, place in enumerate(best):
+                low, high = self.box[axis]
+                if place in (low, high) and self._beats_inside(number, axis, best):
+                    lowest, highest = self.limits[axis]
+                    grown = (max(low - 1, lowest), high) if place == low else (low, min(high + 1, highest))
+                    self.box[axis] = grown
+
+    def _beats_inside(self, number: int, axis: int, best: Point) -> bool:
+        place, best_score = best[axis], self.scores[best][number]
+        return all(score[number] < best_score for point, score in self.scores.items() if point[axis] != place)

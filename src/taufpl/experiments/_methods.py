@@ -1,0 +1,187 @@
+"""The systems that the experiments compare: how each one's hyper-parameters are searched, and its scorer fitted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
+
+from taufpl.baselines import (
+    BiasShiftedSVM,
+    CostSensitiveLogisticRegression,
+    CostSensitiveSVM,
+    RankSVM,
+    TopPush,
+)
+from taufpl.baselines._partial_auc import partial_auc_path
+from taufpl.estimators import TauFPLRankerCV
+from taufpl.estimators._auto import AutoFitter
+from taufpl.estimators._labels import split_labels
+from taufpl.experiments._box_search import N_FOLDS, Axis, BoxSearch, FitPoints, Params, Rule
+from taufpl.operators import as_operator
+
+Labels = NDArray[np.int64]
+
+# Factors of the square root of 10, wider than the factors of 3 from 1e-3 to 1e3 that the paper's first author used in
+# public experiments; boxes grow beyond these ends.
+_REG = Axis("reg", 10**0.5, -10, 6)
+# With two hyper-parameters the grid is coarser, or its search would take most of the time of the experiment.
+_COARSE_REG = Axis("reg", 10.0, -4, 1)
+_COST = Axis("negative_cost", 3.0, 0, 4)
+_PARTIAL_REG = Axis("reg", 10.0, -4, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a search for one tolerance has come to: the scorer fitted on all rows that it was given.
+
+    Attributes
+    ----------
+    rule : Rule
+    params : dict of str to float
+        The chosen hyper-parameters.
+    n_params : int
+        How many hyper-parameters were searched.
+    n_fits : int
+        Models fitted by the search; shared between tolerances where `shared`.
+    search_seconds, fit_seconds : float
+        Of the search, and of the fit on all rows.
+    shared : bool
+        Whether one search served all tolerances, so that its time must not be added up over them.
+    """
+
+    rule: Rule
+    params: Params
+    n_params: int
+    n_fits: int
+    search_seconds: float
+    fit_seconds: float
+    shared: bool
+
+
+# Data, labels, tolerances, criterion ("ranking" or "np"), seed, whether to search a coarser grid.
+Chooser = Callable[[Any, Labels, Sequence[float], str, int, bool], list[Choice]]
+
+
+class _Direction(ClassifierMixin, BaseEstimator):
+    """A linear score, fitted elsewhere."""
+
+    def __init__(self, coef: NDArray[np.float64]) -> None:
+        self.coef = coef
+        self.classes_ = np.array([0, 1])
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Nothing is left to fit: thresholds only ask whether there is such a method."""
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        return X @ self.coef
+
+
+def _each(make: Callable[..., Any], X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
+    return [Rule(make(**params).fit(X, y)) for params in points]
+
+
+def _each_shifted(X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
+    """The SVM does not depend on the tolerance, its threshold does: so one fit serves them all."""
+    rules = []
+    for params in points:
+        model = BiasShiftedSVM(**params).fit(X, y)
+        rules.append(Rule(model, model.decision_function(X[y == 0])))
+    return rules
+
+
+def _partial_auc_points(tau: float, X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
+    """One bundle of cutting planes serves every reg."""
+    path = partial_auc_path(X, y, tau, [params["reg"] for params in points])
+    return [Rule(_Direction(coef)) for coef in path.coefs]
+
+
+def _search(
+    fit_points: FitPoints,
+    axes: Sequence[Axis],
+    X: Any,
+    y: Labels,
+    taus: Sequence[float],
+    criterion: str,
+    seed: int,
+    coarse: bool,
+) -> list[Choice]:
+    """One box for all tolerances, then the chosen points fitted on all rows."""
+    began = time.perf_counter()
+    axes = [axis.coarser() for axis in axes] if coarse else axes
+    search = BoxSearch(fit_points, axes, taus, criterion).run(X, y, seed)
+    seconds = time.perf_counter() - began
+    fitted: dict[Any, tuple[Rule, float]] = {}
+    choices = []
+    for number in range(len(taus)):
+        point = search.best(number)
+        if point not in fitted:
+            began = time.perf_counter()
+            [rule] = fit_points(X, y, [search.params(point)])
+            fitted[point] = (rule, time.perf_counter() - began)
+        rule, fit_seconds = fitted[point]
+        choices.append(
+            Choice(rule, search.params(point), len(axes), search.n_fits, seconds, fit_seconds, len(taus) > 1)
+        )
+    return choices
+
+
+def _partial_auc(X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: int, coarse: bool) -> list[Choice]:
+    """Its objective depends on the tolerance, so that each needs a search of its own."""
+    choices = []
+    for tau in taus:
+        choices += _search(partial(_partial_auc_points, tau), (_PARTIAL_REG,), X, y, [tau], criterion, seed, coarse)
+    return choices
+
+
+def _tau_rank(
+    scale: float, X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: int, coarse: bool
+) -> list[Choice]:
+    """The paper's ranking, trained at `scale` times tau; always chosen by the share of positives at the top."""
+    del criterion
+    axis = _REG.coarser() if coarse else _REG
+    regs = [axis.step**place for place in range(axis.low, axis.high + 1)]
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
+    choices = []
+    for tau in taus:
+        began = time.perf_counter()
+        model = TauFPLRankerCV(tau, regs, folds, tau_scale=scale).fit(X, y)
+        seconds = time.perf_counter() - began
+        n_fits = N_FOLDS * model.cv_results_["param_reg"].size
+        choices.append(Choice(Rule(model), {"reg": model.reg_}, 1, n_fits, seconds, 0.0, shared=False))
+    return choices
+
+
+def _automatic(X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: int, coarse: bool) -> list[Choice]:
+    """The default ranking of this library, which has nothing left to search; without a threshold."""
+    del criterion, seed, coarse
+    choices = []
+    for tau in taus:
+        began = time.perf_counter()
+        fitter = AutoFitter(X, as_operator(X), split_labels(y, None), tau, N_FOLDS, None)
+        rows = np.arange(y.size)
+        fitter.prepare(rows)
+        rule = Rule(_Direction(fitter.fit(rows).coef))
+        choices.append(Choice(rule, {}, 0, 0, time.perf_counter() - began, 0.0, shared=False))
+    return choices
+
+
+CHOOSERS: dict[str, Chooser] = {
+    "CS-SVM": partial(_search, partial(_each, CostSensitiveSVM), (_COARSE_REG, _COST)),
+    "CS-LR": partial(_search, partial(_each, CostSensitiveLogisticRegression), (_COARSE_REG, _COST)),
+    "BS-SVM": partial(_search, _each_shifted, (_REG,)),
+    "RankSVM": partial(_search, partial(_each, RankSVM), (_REG,)),
+    "TopPush": partial(_search, partial(_each, TopPush), (_REG,)),
+    "SVM-pAUC-tight": _partial_auc,
+    "tau-Rank": partial(_tau_rank, 1.0),
+    "2tau-Rank": partial(_tau_rank, 2.0),
+    "automatic": _automatic,
+}

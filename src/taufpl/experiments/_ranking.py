@@ -1,0 +1,52 @@
+"""The ranking experiment: the share of test positives above the tau quantile of the test negatives."""
+
+from __future__ import annotations
+
+from taufpl.experiments import _paper
+from taufpl.experiments._box_search import ranking_score
+from taufpl.experiments._data import read
+from taufpl.experiments._methods import CHOOSERS
+from taufpl.experiments._tasks import Row, Settings, Task, as_text, joined, noted, split
+
+# The paper's systems, then others; ours come last.
+METHODS = ("CS-SVM", "TopPush", "SVM-pAUC-tight", "RankSVM", "tau-Rank", "2tau-Rank", "automatic")
+OURS = ("tau-Rank", "2tau-Rank", "automatic")
+COLUMNS = (
+    "dataset", "method", "round", "tau", "share", "params", "n_params", "n_fits", "search_seconds", "fit_seconds",
+    "shared_search", "note",
+)  # fmt: skip
+
+
+def taus(dataset: str) -> list[float]:
+    """The tolerances of the paper's table."""
+    return _paper.taus("ranking", dataset)
+
+
+def run(task: Task, settings: Settings) -> list[Row]:
+    """One method on one split: search, fit, and one row a tolerance."""
+    data = read(task.dataset)
+    seed = settings.seed_of(task.round)
+    train, test = split(data, seed)
+    with noted() as notes:
+        X, y = data.X[train], data.y[train]
+        choices = CHOOSERS[task.method](X, y, taus(task.dataset), "ranking", seed, settings.coarse)
+    rows = []
+    for tau, choice in zip(taus(task.dataset), choices, strict=True):
+        [share] = ranking_score(choice.rule, data.X[test], data.y[test], [tau])
+        rows.append(
+            {
+                "dataset": task.dataset,
+                "method": task.method,
+                "round": task.round,
+                "tau": tau,
+                "share": float(share),
+                "params": as_text(choice.params),
+                "n_params": choice.n_params,
+                "n_fits": choice.n_fits,
+                "search_seconds": choice.search_seconds,
+                "fit_seconds": choice.fit_seconds,
+                "shared_search": int(choice.shared),
+                "note": joined(notes),
+            }
+        )
+    return rows

@@ -1,0 +1,121 @@
+"""The ranking table with the paper's figures beside ours, what it comes to, and its pictures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from taufpl.experiments import _paper
+from taufpl.experiments._ranking import METHODS, OURS
+from taufpl.experiments._store import write_beside
+from taufpl.experiments._summary import CellKey, Mean, mean, ranking_cells
+from taufpl.experiments._tables import command_to_fill, markdown, percent, share
+from taufpl.experiments._tasks import Row
+
+Cells = dict[CellKey, Mean]
+
+
+def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
+    """Write ``table.md`` and ``shares.png``."""
+    from taufpl.experiments._plots import draw_ranking
+
+    cells = ranking_cells(rows)
+    text = "\n\n".join(
+        [
+            "# Ranking: share of test positives above the tau quantile of the test negatives",
+            f"    {command}",
+            "Mean over rounds ± its standard error; under it what the paper prints, where it prints anything. "
+            "`automatic` and `RankSVM` are not in the paper.",
+            table(cells),
+            "## What it comes to",
+            summary(cells),
+            "## Cost of a whole search (five folds, fit on all rows included; median over rounds, seconds)",
+            costs(rows),
+        ]
+    )
+    path = folder / "table.md"
+    write_beside(path, text + "\n")
+    return [path, *draw_ranking(cells, folder)]
+
+
+def table(cells: Cells) -> str:
+    """Datasets and tolerances down, methods across."""
+    lines = []
+    for dataset in _paper.datasets("ranking"):
+        ran = any(key[0] == dataset for key in cells)
+        for tau in _paper.taus("ranking", dataset):
+            line = [dataset, percent(tau)]
+            for method in METHODS:
+                cell = cells.get((dataset, tau, method))
+                printed = _paper.figure("ranking", dataset, tau, method)
+                paper = "" if method in ("RankSVM", "automatic") else f"<br>paper {share(printed)}"
+                line.append((f"{share(cell.value)} ± {share(cell.error)}" if cell else "–") + paper)
+            lines.append(line)
+        if not ran:
+            lines.append([dataset, command_to_fill("ranking", dataset), *[""] * len(METHODS)])
+    return markdown(["dataset", "tau", *METHODS], lines)
+
+
+def summary(cells: Cells) -> str:
+    """How many cells reach the paper, and how many reach every rival that was run."""
+    lines = []
+    for method in OURS[:2]:
+        pairs = [
+            (cell, printed)
+            for (dataset, tau, own), cell in cells.items()
+            if own == method and (printed := _paper.figure("ranking", dataset, tau, method)) is not None
+        ]
+        reached = sum(cell.value >= printed - cell.error for cell, printed in pairs)
+        above = sum(cell.value > printed for cell, printed in pairs)
+        lines.append(
+            f"- {method}: at or above the paper's figure minus one standard error in {reached} of {len(pairs)} cells, "
+            f"above it in {above}."
+        )
+    for name, ours in (
+        ("The better of tau-Rank and 2tau-Rank", OURS[:2]),
+        ("automatic", OURS[2:]),
+        ("Any of ours", OURS),
+    ):
+        lines.append(f"- {name}: {_against_rivals(cells, ours)}")
+    return "\n".join(lines)
+
+
+def _against_rivals(cells: Cells, ours: Sequence[str]) -> str:
+    best_of: dict[tuple[str, float], dict[bool, Mean]] = defaultdict(dict)
+    for (dataset, tau, method), cell in cells.items():
+        if method in ours or method not in OURS:
+            sides = best_of[dataset, tau]
+            side = method in ours
+            sides[side] = max(sides.get(side, cell), cell, key=lambda each: each.value)
+    both = [sides for sides in best_of.values() if len(sides) == 2]
+    at_or_above = sum(sides[True].value >= sides[False].value for sides in both)
+    within = sum(sides[True].value >= sides[False].value - sides[True].error for sides in both)
+    return (
+        f"at or above every rival that was run in {at_or_above} of {len(both)} cells, "
+        f"within one standard error of the best rival or above it in {within}."
+    )
+
+
+def costs(rows: Sequence[Row]) -> str:
+    """What a search takes for one tolerance, on each dataset."""
+    seconds: dict[tuple[str, str], dict[tuple[int, float], float]] = defaultdict(dict)
+    counts: dict[str, tuple[str, list[float]]] = {}
+    for row in rows:
+        key = (row["dataset"], row["method"])
+        # A shared search counts once a round, whatever the number of tolerances that it served.
+        part = 0.0 if int(row["shared_search"]) else float(row["tau"])
+        seconds[key][int(row["round"]), part] = float(row["search_seconds"]) + float(row["fit_seconds"])
+        counts.setdefault(row["method"], (row["n_params"], []))[1].append(float(row["n_fits"]))
+    datasets = [name for name in _paper.datasets("ranking") if any(key[0] == name for key in seconds)]
+    lines = []
+    for method in METHODS:
+        if method not in counts:
+            continue
+        n_params, fits = counts[method]
+        line = [method, n_params, f"{mean(fits).value:.0f}"]
+        for dataset in datasets:
+            own = sorted(seconds.get((dataset, method), {}).values())
+            line.append(f"{own[len(own) // 2]:.2f}" if own else "–")
+        lines.append(line)
+    return markdown(["method", "hyper-parameters", "fits in a search, mean", *datasets], lines)

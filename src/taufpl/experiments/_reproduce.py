@@ -1,0 +1,192 @@
+"""The experiments by name, and the one function that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from taufpl.exceptions import DatasetError
+from taufpl.experiments import (
+    _classification,
+    _classification_report,
+    _paper,
+    _projection,
+    _ranking,
+    _ranking_report,
+    _scaling,
+)
+from taufpl.experiments._data import read
+from taufpl.experiments._runner import Report, Work, run_tasks
+from taufpl.experiments._store import RoundsFile
+from taufpl.experiments._tasks import Row, Settings, Task
+
+Write = Callable[[Sequence[Row], Path, str], list[Path]]
+# Datasets, methods, rounds or None for the paper's number, whether to be quick.
+Plan = Callable[[Sequence[str], Sequence[str], int | None, bool], list[Task]]
+
+_QUICK_ROUNDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What one of the paper's tables or figures takes.
+
+    Attributes
+    ----------
+    datasets, quick_datasets, methods : tuple of str
+        What there is to choose from, and what a quick run takes of it.
+    columns : tuple of str
+        Of the table of rounds.
+    plan, work, write : callable
+        Make the tasks, do one, turn rows into tables and pictures.
+    times : bool
+        Whether it measures time, so that nothing may run beside it.
+    """
+
+    datasets: tuple[str, ...]
+    quick_datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    columns: tuple[str, ...]
+    plan: Plan
+    work: Work
+    write: Write
+    times: bool = False
+
+
+def _plan_rounds(taus: Callable[[str], list[float]]) -> Plan:
+    def plan(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Task]:
+        tasks = []
+        for dataset in datasets:
+            n_rounds = rounds or (_QUICK_ROUNDS if quick else read(dataset).usual_rounds)
+            every = [(number, method) for number in range(n_rounds) for method in methods]
+            tasks += [Task(dataset, method, number, len(taus(dataset))) for number, method in every]
+        # The largest sets first: a long task that starts last would leave cores idle.
+        return sorted(tasks, key=lambda task: -read(task.dataset).y.size)
+
+    return plan
+
+
+def _plan_projection(sets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Task]:
+    del rounds
+    return _projection.tasks(sets, methods, _projection.QUICK_SIZES if quick else _projection.SIZES)
+
+
+def _plan_scaling(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Task]:
+    factors = _scaling.QUICK_FACTORS if quick else _scaling.FACTORS
+    return _scaling.tasks(datasets, methods, factors[:rounds])
+
+
+EXPERIMENTS = {
+    "ranking": Experiment(
+        tuple(_paper.datasets("ranking")), ("heart",), _ranking.METHODS, _ranking.COLUMNS,
+        _plan_rounds(_ranking.taus), _ranking.run, _ranking_report.write,
+    ),
+    "classification": Experiment(
+        tuple(_paper.datasets("classification")), ("heart", "breast-cancer"), _classification.METHODS,
+        _classification.COLUMNS, _plan_rounds(_classification.taus), _classification.run, _classification_report.write,
+    ),
+    "projection": Experiment(
+        _projection.SETS, _projection.SETS, _projection.METHODS, _projection.COLUMNS,
+        _plan_projection, _projection.run, _projection.write, times=True,
+    ),
+    "scaling": Experiment(
+        ("w8a", "spambase", "real-sim"), ("spambase",), _scaling.METHODS, _scaling.COLUMNS,
+        _plan_scaling, _scaling.run, _scaling.write, times=True,
+    ),
+}  # fmt: skip
+
+
+def reproduce(
+    name: str,
+    folder: str | Path = "results",
+    *,
+    datasets: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    rounds: int | None = None,
+    n_jobs: int = 1,
+    seed: int = 0,
+    quick: bool = False,
+    report: Report | None = None,
+    command: str | None = None,
+) -> list[Path]:
+    """Run one of the paper's experiments, or what is left of it, and write its tables and pictures.
+
+    Rounds are written as they finish: interrupted, the same call goes on where it was.
+
+    Parameters
+    ----------
+    name : {"ranking", "classification", "projection", "scaling"}
+    folder : path, default="results"
+        Everything goes to a folder of the experiment's name in it.
+    datasets, methods : sequence of str
+        All there are by default; datasets that would have to be downloaded are then left out. One that is named here
+        is downloaded if need be.
+    rounds : int, default=None
+        30 for up to 10,000 rows and 10 above, as in the paper.
+    n_jobs : int, default=1
+        Tasks at the same time. Experiments that measure time do one at a time whatever it says.
+    seed : int, default=0
+    quick : bool, default=False
+        The smallest sets, 2 rounds, thin grids.
+    report : callable, default=None
+        Told of progress: how many tasks are done, how many there are, and which was finished last, or None.
+    command : str, default=None
+        What to say in the tables about how they were made.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from taufpl.experiments import reproduce
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = reproduce("ranking", folder, datasets=["heart"], methods=["tau-Rank"], rounds=1, quick=True)
+    ...     "paper .541" in paths[0].read_text("utf-8")
+    True
+    """
+    experiment = EXPERIMENTS[_known("experiment", name, EXPERIMENTS)]
+    chosen_methods = [_known("method", each, experiment.methods) for each in methods] or experiment.methods
+    chosen_sets = [_known("dataset", each, experiment.datasets) for each in datasets]
+    present = _available(experiment, chosen_sets, quick)
+    settings = Settings(seed, quick)
+    store = RoundsFile(Path(folder) / name, experiment.columns, asdict(settings))
+    tasks = experiment.plan(present, chosen_methods, rounds, quick)
+    run_tasks(experiment.work, tasks, settings, store, 1 if experiment.times else n_jobs, report or _silent)
+    how = command or f"taufpl.experiments.reproduce({name!r}, seed={seed})"
+    return [*experiment.write(store.rows, store.path.parent, how), store.path]
+
+
+def _available(experiment: Experiment, chosen: Sequence[str], quick: bool) -> list[str]:
+    """The datasets to run on; of those that nobody named, the ones at hand."""
+    if experiment.datasets == _projection.SETS:
+        return list(chosen or experiment.datasets)
+    if chosen:
+        for name in chosen:
+            read(name, download=True)
+        return list(chosen)
+    present = []
+    for name in experiment.quick_datasets if quick else experiment.datasets:
+        try:
+            read(name)
+        except DatasetError:
+            continue
+        present.append(name)
+    return present
+
+
+def _known(kind: str, name: str, names: Any) -> str:
+    if name in names:
+        return name
+    close = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"there is no {kind} {name!r}: choose from {', '.join(names)}.{hint}")
+
+
+def _silent(done: int, total: int, task: Task | None) -> None:
+    """Report nothing."""

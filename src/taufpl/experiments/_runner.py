@@ -1,0 +1,40 @@
+"""Tasks in parallel, finished ones to disk at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from joblib import Parallel, delayed, parallel_config
+
+from taufpl.experiments._store import RoundsFile
+from taufpl.experiments._tasks import Row, Settings, Task
+
+Work = Callable[[Task, Settings], list[Row]]
+# Told how many tasks are done, how many there are, and which one was finished last.
+Report = Callable[[int, int, Task | None], None]
+
+
+def run_tasks(
+    work: Work, tasks: Sequence[Task], settings: Settings, store: RoundsFile, n_jobs: int, report: Report
+) -> None:
+    """Do what has not been done yet; a finished task is on disk before the next one is reported.
+
+    An exception, or Ctrl-C, ends the run; what was finished stays, and the same call goes on from there.
+    """
+    done = store.keep_complete(tasks)
+    waiting = [task for task in tasks if task.key not in done]
+    n_done = len(tasks) - len(waiting)
+    report(n_done, len(tasks), None)
+    # One thread of BLAS each: the tasks themselves fill the cores.
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")(
+            delayed(_run)(work, task, settings) for task in waiting
+        )
+        for task, rows in results:
+            store.append(rows)
+            n_done += 1
+            report(n_done, len(tasks), task)
+
+
+def _run(work: Work, task: Task, settings: Settings) -> tuple[Task, list[Row]]:
+    return task, work(task, settings)

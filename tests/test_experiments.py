@@ -1,0 +1,218 @@
+"""The paper's experiments: the protocol, the figures beside ours, the command."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from taufpl import TauFPLRanker
+from taufpl.datasets import load_heart
+from taufpl.experiments import EXPERIMENTS, _classification, _classification_report, _paper, _ranking_report, reproduce
+from taufpl.experiments._box_search import Rule
+from taufpl.experiments._methods import CHOOSERS, Choice
+from taufpl.experiments._summary import classifier_cells, mean, ranking_cells
+from taufpl.experiments._tasks import Settings, Task
+
+
+def read_rounds(path) -> list[dict]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_papers_figures_are_all_there():
+    ranking = [
+        _paper.figure("ranking", dataset, tau, method)
+        for dataset in _paper.datasets("ranking")
+        for tau in _paper.taus("ranking", dataset)
+        for method in _paper.methods("ranking")
+    ]
+    assert len(ranking) == 90
+    assert sum(figure is None for figure in ranking) == 16, "SVM-pAUC-tight ran on heart alone"
+    assert _paper.figure("ranking", "w8a", 0.0005, "tau-Rank") == 0.508
+    assert _paper.figure("ranking", "spambase", 0.05, "2tau-Rank") == 0.862
+    assert _paper.figure("classification", "breast-cancer", 0.01, "CS-LR") == [0.007, 0.884, 0.116]
+    assert _paper.figure("classification", "heart", 0.01, "CS-LR") is None
+    assert sum(len(_paper.taus("classification", name)) for name in _paper.datasets("classification")) == 21
+
+
+def test_a_round_can_be_checked_by_hand(tmp_path):
+    """The split, the fit with the chosen reg and the share, with nothing of the experiment's own code."""
+    reproduce("ranking", tmp_path, datasets=["heart"], methods=["tau-Rank"], rounds=2, quick=True)
+    X, y = load_heart(return_X_y=True)
+    rows = read_rounds(tmp_path / "ranking" / "rounds.csv")
+    assert len(rows) == 4
+    for row in rows:
+        seed = Settings(0).seed_of(int(row["round"]))
+        splitter = StratifiedShuffleSplit(1, test_size=1 / 3, random_state=seed)
+        train, test = next(splitter.split(X, y))
+        train.sort()
+        tau = float(row["tau"])
+        model = TauFPLRanker(tau, json.loads(row["params"])["reg"]).fit(X[train], y[train])
+        scores = X[test] @ model.coef_[0]
+        negatives = np.sort(scores[y[test] == 0])[::-1]
+        share = np.mean(scores[y[test] == 1] > negatives[math.floor(tau * negatives.size)])
+        assert float(row["share"]) == pytest.approx(share, abs=1e-12)
+
+
+def test_more_rounds_do_not_change_the_first_ones(tmp_path):
+    options = {"datasets": ["heart"], "methods": ["TopPush"], "quick": True}
+    reproduce("ranking", tmp_path / "a", rounds=1, **options)
+    reproduce("ranking", tmp_path / "a", rounds=2, **options)
+    reproduce("ranking", tmp_path / "b", rounds=2, **options)
+
+    def shares(name):
+        return [
+            (row["round"], row["tau"], row["share"]) for row in read_rounds(tmp_path / name / "ranking" / "rounds.csv")
+        ]
+
+    assert shares("a") == shares("b")
+    reproduce("ranking", tmp_path / "c", rounds=2, seed=1, **options)
+    assert shares("c") != shares("b")
+
+
+def test_held_out_negatives_see_neither_search_nor_fit(monkeypatch):
+    """The scorer of the guarantee is chosen and fitted on rows that its threshold does not use."""
+    n = 900
+    y = np.repeat([0, 1], [600, 300])
+    X = np.column_stack((np.arange(n, dtype=float), np.random.default_rng(0).normal(size=n)))
+    seen: dict = {}
+
+    class ById(ClassifierMixin, BaseEstimator):
+        def decision_function(self, X):
+            seen.setdefault("scored", []).append(X[:, 0])
+            return X[:, 1]
+
+        def fit(self, X, y):
+            raise AssertionError
+
+    def choose(X, y, taus, criterion, seed, coarse):
+        seen["chosen_on"], seen["criterion"] = X[:, 0], criterion
+        model = ById()
+        model.classes_ = np.array([0, 1])
+        return [Choice(Rule(model), {}, 0, 0, 0.0, 0.0, False) for _ in taus]
+
+    monkeypatch.setitem(CHOOSERS, "CS-SVM", choose)
+    rows = _classification._decide_guaranteed("CS-SVM", X, y, X[:5], [0.05, 0.001], Settings(), 3)
+    calibrated_on = seen["scored"][0]
+    assert calibrated_on.size == 300
+    assert (calibrated_on < 600).all()
+    assert not set(calibrated_on) & set(seen["chosen_on"])
+    assert len(set(calibrated_on) | set(seen["chosen_on"])) == n
+    assert seen["criterion"] == "ranking"
+    # .001 needs 2,995 negatives: it is refused, and said so.
+    assert rows[0]["alarms"] is not None
+    assert rows[1]["alarms"] is None
+    assert "300 negatives are too few" in rows[1]["note"]
+
+
+def test_means_and_errors_by_hand():
+    assert mean([0.1, 0.2, 0.6]).value == pytest.approx(0.3)
+    assert mean([0.1, 0.2, 0.6]).error == pytest.approx(math.sqrt((0.04 + 0.01 + 0.09) / 2 / 3))
+    assert math.isnan(mean([0.5]).error)
+    rows = [
+        {"dataset": "heart", "tau": "0.05", "method": "tau-FPL", "fpr": fpr, "tpr": tpr}
+        for fpr, tpr in (("0.02", "0.5"), ("0.10", "0.7"), ("0.03", "0.6"), ("nan", "nan"))
+    ]
+    cell = classifier_cells(rows)["heart", 0.05, "tau-FPL"]
+    assert cell.fpr.value == pytest.approx(0.05)
+    assert cell.score == pytest.approx(1.0 - 0.6)
+    assert cell.mean_score.value == pytest.approx((0.5 + 1.3 + 0.4) / 3)
+    assert cell.violations == pytest.approx(1 / 3)
+    few = classifier_cells([{**rows[-1], "method": "CS-SVM np"}])
+    assert few["heart", 0.05, "CS-SVM np"] is None
+
+
+def test_tables_show_ours_the_papers_and_what_was_not_run():
+    rows = [
+        {"dataset": "heart", "method": method, "round": str(number), "tau": "0.05", "share": str(share)}
+        for method, shares in (("tau-Rank", (0.5, 0.6)), ("CS-SVM", (0.56, 0.58)))
+        for number, share in enumerate(shares)
+    ]
+    cells = ranking_cells(rows)
+    table = _ranking_report.table(cells)
+    [line] = [line for line in table.splitlines() if line.startswith("| heart | 5 %")]
+    assert ".550 ± .050<br>paper .541" in line
+    assert ".570 ± .010<br>paper .526" in line
+    assert "`taufpl reproduce ranking --dataset real-sim`" in table
+    assert "–<br>paper .391" in table
+    summary = _ranking_report.summary(cells)
+    assert (
+        "tau-Rank: at or above the paper's figure minus one standard error in 1 of 1 cells, above it in 1." in summary
+    )
+    assert "The better of tau-Rank and 2tau-Rank: at or above every rival that was run in 0 of 1 cells" in summary
+    assert "within one standard error of the best rival or above it in 1." in summary
+
+
+def test_the_classification_summary_compares_like_with_like():
+    rows = [
+        {"dataset": "heart", "tau": "0.05", "method": method, "fpr": fpr, "tpr": tpr}
+        for method, fpr, tpr in (("tau-FPL", "0.04", "0.5"), ("2tau-FPL", "0.04", "0.54"), ("CS-SVM", "0.2", "0.9"))
+    ]
+    cells = classifier_cells(rows)
+    summary = _classification_report.summary(cells)
+    # .5 against the paper's .468, .46 against its .514; the better of ours against the better of theirs.
+    assert "- tau-FPL: NP-score of the mean rates at or under the paper's in 0 of 1 cells." in summary
+    assert "- 2tau-FPL: NP-score of the mean rates at or under the paper's in 1 of 1 cells." in summary
+    assert (
+        "- The better of tau-FPL and 2tau-FPL: NP-score of the mean rates at or under the paper's in 1 of 1" in summary
+    )
+    assert "(.040, .540), **.460**" in _classification_report.score_table(cells)
+    assert "| heart | 5 % | – | – | 1.00 | – | 0.00 | 0.00 | – |" in _classification_report.violation_table(
+        cells, _classification.OWN
+    )
+
+
+def test_unknown_names_are_answered_with_the_known():
+    with pytest.raises(ValueError, match=r"no experiment 'rankin': choose from ranking, .* Did you mean 'ranking'\?"):
+        reproduce("rankin")
+    with pytest.raises(ValueError, match=r"no dataset 'hart': choose from heart.*Did you mean 'heart'"):
+        reproduce("ranking", datasets=["hart"])
+    with pytest.raises(ValueError, match="no method 'SVM': choose from CS-SVM"):
+        reproduce("ranking", methods=["SVM"])
+
+
+def test_tasks_leave_as_many_rows_as_they_promise():
+    experiment = EXPERIMENTS["classification"]
+    tasks = experiment.plan(["heart", "breast-cancer"], ["CS-LR"], 2, True)
+    assert [(task.dataset, task.round, task.n_rows) for task in tasks] == [
+        ("breast-cancer", 0, 3), ("breast-cancer", 1, 3), ("heart", 0, 2), ("heart", 1, 2),
+    ]  # fmt: skip
+    assert len(experiment.work(Task("heart", "CS-LR", 0, 2), Settings(coarse=True))) == 2
+
+
+def command(*arguments: str, **options) -> subprocess.CompletedProcess:
+    line = [sys.executable, "-m", "taufpl.cli", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, timeout=600, check=False, **options)
+
+
+def test_the_quick_reproduction_runs_whole(tmp_path):
+    """Every experiment with every method, by the command that users give."""
+    environment = {**os.environ, "TAUFPL_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    done = command("reproduce", "--quick", "--jobs", "2", "--json", cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    written = json.loads(done.stdout)
+    assert set(written) == set(EXPERIMENTS)
+    for name, paths in written.items():
+        for path in paths:
+            assert (tmp_path / path).stat().st_size > 100, path
+        rows = read_rounds(tmp_path / "results-quick" / name / "rounds.csv")
+        assert {row["method"] for row in rows} == set(EXPERIMENTS[name].methods)
+        assert not list((tmp_path / "results-quick" / name).glob("*.part*"))
+
+
+def test_errors_of_the_command_are_one_sentence(tmp_path):
+    done = command("reproduce", "ranking", "--dataset", "hart", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("taufpl: there is no dataset 'hart'")
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in command("--debug", "reproduce", "ranking", "--dataset", "hart", cwd=tmp_path).stderr
+    assert command("reproduce", "--rounds", "0", cwd=tmp_path).returncode == 2
+    assert command("--version").stdout.startswith("taufpl 0.")
+    assert list(tmp_path.iterdir()) == []

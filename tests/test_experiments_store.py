@@ -1,0 +1,140 @@
+"""Rounds on disk: nothing finished is lost or done twice, nothing half-finished counts."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from taufpl.experiments._runner import run_tasks
+from taufpl.experiments._store import RoundsFile
+from taufpl.experiments._tasks import Settings, Task
+
+COLUMNS = ("dataset", "method", "round", "tau", "share")
+SETTINGS = {"seed": 0}
+
+
+def rows_of(task: Task) -> list[dict]:
+    return [
+        {"dataset": task.dataset, "method": task.method, "round": task.round, "tau": tau, "share": 0.25 * tau}
+        for tau in (0.1, 0.2)
+    ]
+
+
+TASKS = [Task("a, with a comma", "m", number, 2) for number in range(4)]
+
+
+def test_finished_rounds_come_back(tmp_path):
+    store = RoundsFile(tmp_path / "new", COLUMNS, SETTINGS)
+    assert store.keep_complete(TASKS) == set()
+    store.append(rows_of(TASKS[0]))
+    store.append(rows_of(TASKS[2]))
+    again = RoundsFile(tmp_path / "new", COLUMNS, SETTINGS)
+    assert again.keep_complete(TASKS) == {TASKS[0].key, TASKS[2].key}
+    assert again.rows == store.rows
+    assert [float(row["share"]) for row in again.rows] == [0.025, 0.05, 0.025, 0.05]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_end_is_dropped_whole(tmp_path, cut):
+    store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    store.keep_complete(TASKS)
+    store.append(rows_of(TASKS[0]))
+    store.append(rows_of(TASKS[1]))
+    text = store.path.read_bytes()
+    store.path.write_bytes(text[:-cut])
+    again = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    assert again.keep_complete(TASKS) == {TASKS[0].key}
+    again.append(rows_of(TASKS[1]))
+    assert again.path.read_bytes() == text
+
+
+def test_other_settings_and_other_columns_are_refused(tmp_path):
+    RoundsFile(tmp_path, COLUMNS, SETTINGS).keep_complete(TASKS)
+    with pytest.raises(ValueError, match=r"were made with {'seed': 0}, not with {'seed': 1}.*choose another folder"):
+        RoundsFile(tmp_path, COLUMNS, {"seed": 1})
+    with pytest.raises(ValueError, match=r"has the columns .* Choose another folder"):
+        RoundsFile(tmp_path, (*COLUMNS, "more"), SETTINGS)
+
+
+def test_rounds_of_other_tasks_are_left_alone(tmp_path):
+    other = Task("b", "m", 0, 2)
+    store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    store.keep_complete([other])
+    store.append(rows_of(other))
+    again = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    assert again.keep_complete(TASKS) == set()
+    assert len(again.rows) == 2
+
+
+def fails_at_two(task: Task, settings: Settings) -> list[dict]:
+    if task.round == 2:
+        raise ArithmeticError("two")
+    return rows_of(task)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_loses_nothing_that_was_finished(tmp_path, n_jobs):
+    store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    seen: list = []
+    with pytest.raises(ArithmeticError):
+        run_tasks(fails_at_two, TASKS, Settings(), store, n_jobs, lambda *progress: seen.append(progress))
+    kept = RoundsFile(tmp_path, COLUMNS, SETTINGS).keep_complete(TASKS)
+    assert {task.key for task in TASKS[:1]} <= kept
+    assert TASKS[2].key not in kept
+    done: list = []
+
+    def record(task: Task, settings: Settings) -> list[dict]:
+        done.append(task.key)
+        return rows_of(task)
+
+    store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    run_tasks(record, TASKS, Settings(), store, 1, lambda *progress: None)
+    assert set(done) == {task.key for task in TASKS} - kept
+    assert len(store.rows) == 8
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_experiments_store import COLUMNS, SETTINGS, rows_of
+from taufpl.experiments._runner import run_tasks
+from taufpl.experiments._store import RoundsFile
+from taufpl.experiments._tasks import Settings, Task
+
+def slow(task, settings):
+    time.sleep(0.05)
+    return rows_of(task)
+
+tasks = [Task("s", "m", number, 2) for number in range(200)]
+run_tasks(slow, tasks, Settings(), RoundsFile(Path({folder!r}), COLUMNS, SETTINGS), 1, lambda *progress: None)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_goes_on_where_it_was(tmp_path, number):
+    script = SLOW.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL, env=os.environ)
+    path = tmp_path / "rounds.csv"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (path.exists() and path.read_bytes().count(b"\n") > 6):
+        time.sleep(0.02)
+    process.send_signal(number)
+    process.wait(timeout=30)
+    tasks = [Task("s", "m", each, 2) for each in range(200)]
+    store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
+    done = store.keep_complete(tasks)
+    assert 3 <= len(done) < 200
+    fresh: list = []
+
+    def record(task: Task, settings: Settings) -> list[dict]:
+        fresh.append(task.key)
+        return rows_of(task)
+
+    run_tasks(record, tasks, Settings(), store, 1, lambda *progress: None)
+    assert len(fresh) == 200 - len(done)
+    assert len(store.rows) == 400
