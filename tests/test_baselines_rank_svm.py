@@ -85,6 +85,8 @@ class TestPairLoss:
         near, far = PairLoss(scores, 10), PairLoss(scores + 1e6, 10)
         assert far.value() == pytest.approx(near.value(), rel=1e-9)
         np.testing.assert_allclose(far.gradient(), near.gradient(), atol=1e-9)
+        direction = rng.normal(size=30)
+        np.testing.assert_allclose(near.hessian_product(direction + 1e6), near.hessian_product(direction), atol=1e-10)
 
 
 class TestOptimum:
@@ -113,6 +115,17 @@ class TestOptimum:
             assert record.dual <= best * (1 + 1e-7)
             assert record.primal >= best * (1 - 1e-7)
 
+    def test_the_gap_is_that_of_the_dual(self):
+        """With weight p_ij on each pair: sum p - (m n / 4) sum p^2 - |sum p (x_i - x_j)|^2 / (2 reg)."""
+        X, y = small(seed=9)
+        with pytest.warns(ConvergenceWarning):
+            svm = RankSVM(0.02, max_iter=1, tol=1e-12).fit(X, y)
+        pairs = (X[y == 1][:, np.newaxis] - X[y == 0]).reshape(-1, 4)
+        weights = 2 * np.maximum(0, 1 - pairs @ svm.coef_[0]) / len(pairs)
+        dual = weights.sum() - len(pairs) / 4 * weights @ weights - np.sum((weights @ pairs) ** 2) / 0.04
+        assert svm.dual_objective_ == pytest.approx(dual, rel=1e-10)
+        assert svm.dual_gap_ == pytest.approx(1 - dual / svm.primal_objective_, rel=1e-6)
+
     def test_more_features_than_rows(self):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(30, 200)), np.repeat([1, 0], [10, 20])
@@ -124,6 +137,17 @@ class TestOptimum:
         svm = RankSVM(1e-4, tol=1e-6).fit(X * np.geomspace(1e-2, 1e4, 12), y)
         assert svm.converged_
         assert svm.n_iter_ < 30
+
+    @pytest.mark.parametrize("seed", [9, 57, 61, 181, 283, 342])
+    def test_heavy_tails(self, seed):
+        """Cauchy rows, on which full Newton steps go round in circles."""
+        rng = np.random.default_rng(seed)
+        m, n, d = rng.integers(1, 8), rng.integers(1, 12), rng.integers(1, 6)
+        X, y = rng.standard_t(1, size=(m + n, d)), (np.arange(m + n) < m).astype(int)
+        reg = 10.0 ** rng.uniform(-8, -2)
+        svm = RankSVM(reg, max_iter=60).fit(X, y)
+        assert svm.converged_
+        assert svm.primal_objective_ == pytest.approx(objective(svm.coef_[0], X, y, reg), rel=1e-8)
 
     def test_a_common_row_changes_nothing(self):
         X, y = small(seed=4)

@@ -99,7 +99,7 @@ def test_held_out_negatives_see_neither_search_nor_fit(monkeypatch):
         return [Choice(Rule(model), {}, 0, 0, 0.0, 0.0, False) for _ in taus]
 
     monkeypatch.setitem(CHOOSERS, "CS-SVM", choose)
-    rows = _classification._decide_guaranteed("CS-SVM", X, y, X[:5], [0.05, 0.001], Settings(), 3)
+    rows = _classification._decide_guaranteed(Task("any", "CS-SVM np", 3, 2), X, y, X[:5], [0.05, 0.001], Settings())
     calibrated_on = seen["scored"][0]
     assert calibrated_on.size == 300
     assert (calibrated_on < 600).all()

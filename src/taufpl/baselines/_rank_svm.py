@@ -138,11 +138,11 @@ class _Newton:
             n_passes = self.problem.operator.n_passes - passes
             history.append(Record(n_passes, time.perf_counter() - began, primal, primal - gap, gap / primal))
             is_close = gap <= tol * primal and len(history) > 1
-            if is_close or squared == 0.0 or len(history) > max_iter:
+            if is_close or len(history) > max_iter:
                 return _Fit(coef, scores, tuple(history))
             before = coef
             coef, scores = self._step(loss, coef, scores, gradient)
-            if np.array_equal(coef, before):  # rounding allows no step
+            if np.array_equal(coef, before):  # the gradient is zero, or rounding allows no step
                 return _Fit(coef, scores, tuple(history))
 
     def _step(self, loss: PairLoss, coef: Vector, scores: Vector, gradient: Vector) -> tuple[Vector, Vector]:

@@ -23,7 +23,7 @@ Alarms = NDArray[np.bool_]
 
 # The paper's systems with the thresholds of the paper, then ours as it comes, then each scorer under the guarantee.
 OWN = ("BS-SVM", "CS-LR", "CS-SVM", "CS-SVM-OOB", "tau-FPL", "2tau-FPL", "default")
-GUARANTEED = ("BS-SVM np", "CS-LR np", "CS-SVM np", "tau-FPL np", "2tau-FPL np", "automatic np")
+GUARANTEED = ("BS-SVM np", "CS-LR np", "CS-SVM np", "tau-FPL np", "2tau-FPL np")
 METHODS = OWN + GUARANTEED
 OURS = ("tau-FPL", "2tau-FPL")
 DELTA = 0.05
@@ -42,20 +42,10 @@ def taus(dataset: str) -> list[float]:
 def run(task: Task, settings: Settings) -> list[Row]:
     """One method on one split: one row a tolerance."""
     data = read(task.dataset)
-    seed = settings.seed_of(task.round)
-    train, test = split(data, seed)
-    kind = "own" if task.method in OWN else "np"
+    train, test = split(data, settings.seed_of(task.round))
+    decide = _decide_own if task.method in OWN else _decide_guaranteed
     with noted() as notes:
-        decide = {"own": _decide_own, "np": _decide_guaranteed}[kind]
-        rows = decide(
-            task.method.removesuffix(" np"),
-            data.X[train],
-            data.y[train],
-            data.X[test],
-            taus(task.dataset),
-            settings,
-            seed,
-        )
+        rows = decide(task, data.X[train], data.y[train], data.X[test], taus(task.dataset), settings)
     for tau, row in zip(taus(task.dataset), rows, strict=True):
         alarms = row.pop("alarms")
         fpr, tpr = (math.nan, math.nan) if alarms is None else rates(alarms, data.y[test])
@@ -64,23 +54,36 @@ def run(task: Task, settings: Settings) -> list[Row]:
     return rows
 
 
-def _decide_own(
-    method: str, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings, seed: int
-) -> list[Row]:
+def _decide_own(task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings) -> list[Row]:
     """With the threshold that the method comes with."""
-    if method == "default":
+    seed = settings.seed_of(task.round)
+    if task.method == "default":
         return [_row(TauFPLClassifier(tau, random_state=seed).fit(X, y).predict(new_X) == 1) for tau in taus]
-    # Where out-of-bootstrap picks the threshold, the scorer is chosen by what it ranks, as the paper does for its own.
-    criterion = "ranking" if method in _SCORERS else "np"
-    choices = CHOOSERS[_SCORERS.get(method, method)](X, y, taus, criterion, seed, settings.coarse)
+    if task.method in _SCORERS:
+        return _decide_out_of_bootstrap(task, X, y, new_X, taus, settings)
+    choices = CHOOSERS[task.method](X, y, taus, "np", seed, settings.coarse)
+    return [
+        _row(
+            choice.rule.scores(new_X) > choice.rule.threshold(tau), choice.params, choice.n_fits, choice.search_seconds
+        )
+        for tau, choice in zip(taus, choices, strict=True)
+    ]
+
+
+def _decide_out_of_bootstrap(
+    task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings
+) -> list[Row]:
+    """The scorer is chosen by what it ranks, as the paper does for its own; then comes the threshold."""
+    seed, scorer = settings.seed_of(task.round), _SCORERS[task.method]
+    known = settings.chosen(task.dataset, scorer, task.round, taus)
+    searched = [(params, 0, 0.0) for params in known or ()]
+    if not searched:
+        choices = CHOOSERS[scorer](X, y, taus, "ranking", seed, settings.coarse)
+        searched = [(choice.params, choice.n_fits, choice.search_seconds) for choice in choices]
     rows = []
-    for tau, choice in zip(taus, choices, strict=True):
-        if method in _SCORERS:
-            model = _out_of_bootstrap(method, choice.params, tau, seed)
-            alarms = model.fit(X, y).predict(new_X) == 1
-        else:
-            alarms = choice.rule.scores(new_X) > choice.rule.threshold(tau)
-        rows.append(_row(alarms, choice.params, choice.n_fits, choice.search_seconds))
+    for tau, (params, n_fits, seconds) in zip(taus, searched, strict=True):
+        model = _out_of_bootstrap(task.method, params, tau, seed)
+        rows.append(_row(model.fit(X, y).predict(new_X) == 1, params, n_fits, seconds))
     return rows
 
 
@@ -98,10 +101,9 @@ def _out_of_bootstrap(method: str, params: Params, tau: float, seed: int) -> Any
     return NeymanPearsonClassifier(CostSensitiveSVM(**params), tau, threshold="oob", delta=None, random_state=seed)
 
 
-def _decide_guaranteed(
-    method: str, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings, seed: int
-) -> list[Row]:
+def _decide_guaranteed(task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings) -> list[Row]:
     """Half of the negatives see neither the search nor the fit, and choose the threshold."""
+    seed, method = settings.seed_of(task.round), task.method.removesuffix(" np")
     rng = np.random.default_rng(seed)
     negatives = rng.permutation(np.flatnonzero(y == 0))
     held_out = np.sort(negatives[: negatives.size // 2])

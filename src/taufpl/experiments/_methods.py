@@ -18,10 +18,9 @@ from taufpl.baselines import (
     CostSensitiveLogisticRegression,
     CostSensitiveSVM,
     RankSVM,
-    TopPush,
 )
 from taufpl.baselines._partial_auc import partial_auc_path
-from taufpl.estimators import TauFPLRankerCV
+from taufpl.estimators import TauFPLRankerCV, tau_path
 from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._labels import split_labels
 from taufpl.experiments._box_search import N_FOLDS, Axis, BoxSearch, FitPoints, Params, Rule
@@ -36,6 +35,9 @@ _REG = Axis("reg", 10**0.5, -10, 6)
 _COARSE_REG = Axis("reg", 10.0, -4, 1)
 _COST = Axis("negative_cost", 3.0, 0, 4)
 _PARTIAL_REG = Axis("reg", 10.0, -4, 2)
+# Shares and rates on held-out rows do not tell finer solutions apart.
+_TOL = 1e-3
+_ROUGH: Params = {"tol": _TOL, "max_iter": 200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,16 @@ def _each_shifted(X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
     """The SVM does not depend on the tolerance, its threshold does: so one fit serves them all."""
     rules = []
     for params in points:
-        model = BiasShiftedSVM(**params).fit(X, y)
+        model = BiasShiftedSVM(**params, **_ROUGH).fit(X, y)
         rules.append(Rule(model, model.decision_function(X[y == 0])))
     return rules
+
+
+def _top_push_points(X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
+    """TopPush is the case k = 1, so that a tolerance under 1/n walks its path, each fit starting from the last."""
+    regs = [params["reg"] for params in points]
+    path = tau_path(X, y, 0.5 / y.size, regs, tol=1e-3)
+    return [Rule(_Direction(coef)) for coef in path.coefs[0]]
 
 
 def _partial_auc_points(tau: float, X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
@@ -175,11 +184,11 @@ def _automatic(X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: i
 
 
 CHOOSERS: dict[str, Chooser] = {
-    "CS-SVM": partial(_search, partial(_each, CostSensitiveSVM), (_COARSE_REG, _COST)),
-    "CS-LR": partial(_search, partial(_each, CostSensitiveLogisticRegression), (_COARSE_REG, _COST)),
+    "CS-SVM": partial(_search, partial(_each, partial(CostSensitiveSVM, **_ROUGH)), (_COARSE_REG, _COST)),
+    "CS-LR": partial(_search, partial(_each, partial(CostSensitiveLogisticRegression, **_ROUGH)), (_COARSE_REG, _COST)),
     "BS-SVM": partial(_search, _each_shifted, (_REG,)),
-    "RankSVM": partial(_search, partial(_each, RankSVM), (_REG,)),
-    "TopPush": partial(_search, partial(_each, TopPush), (_REG,)),
+    "RankSVM": partial(_search, partial(_each, partial(RankSVM, tol=_TOL)), (_REG.coarser(),)),
+    "TopPush": partial(_search, _top_push_points, (_REG,)),
     "SVM-pAUC-tight": _partial_auc,
     "tau-Rank": partial(_tau_rank, 1.0),
     "2tau-Rank": partial(_tau_rank, 2.0),

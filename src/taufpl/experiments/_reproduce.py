@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -154,8 +154,9 @@ def reproduce(
     chosen_methods = [_known("method", each, experiment.methods) for each in methods] or experiment.methods
     chosen_sets = [_known("dataset", each, experiment.datasets) for each in datasets]
     present = _available(experiment, chosen_sets, quick)
-    settings = Settings(seed, quick)
-    store = RoundsFile(Path(folder) / name, experiment.columns, asdict(settings))
+    ranking = Path(folder).absolute() / "ranking" / "rounds.csv"
+    settings = Settings(seed, quick, str(ranking) if name == "classification" and ranking.exists() else None)
+    store = RoundsFile(Path(folder) / name, experiment.columns, settings.identity)
     tasks = experiment.plan(present, chosen_methods, rounds, quick)
     run_tasks(experiment.work, tasks, settings, store, 1 if experiment.times else n_jobs, report or _silent)
     how = command or f"taufpl.experiments.reproduce({name!r}, seed={seed})"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,14 +58,40 @@ class Settings:
     seed : int
     coarse : bool
         Whether grids are thinned out, for a quick look.
+    ranking_rounds : str or None
+        A file with rounds of the ranking experiment of the same seed and grids: what it has chosen for a scorer is not
+        searched again.
     """
 
     seed: int = 0
     coarse: bool = False
+    ranking_rounds: str | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the figures."""
+        return {"seed": self.seed, "coarse": self.coarse}
+
+    def chosen(
+        self, dataset: str, scorer: str, round_number: int, taus: Sequence[float]
+    ) -> list[dict[str, Any]] | None:
+        """What the ranking experiment has chosen in the same round, if it has got that far."""
+        known = {} if self.ranking_rounds is None else _chosen_params(self.ranking_rounds)
+        params = [known.get((dataset, scorer, round_number, tau)) for tau in taus]
+        return None if None in params else [each for each in params if each is not None]
 
     def seed_of(self, round_number: int) -> int:
         """The seed of a round, whatever the number of rounds."""
         return int(np.random.SeedSequence((self.seed, round_number)).generate_state(1)[0] % 2**31)
+
+
+@cache
+def _chosen_params(path: str) -> dict[tuple[str, str, int, float], dict[str, Any]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return {
+            (row["dataset"], row["method"], int(row["round"]), float(row["tau"])): json.loads(row["params"])
+            for row in csv.DictReader(file)
+        }
 
 
 def split(data: Data, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -97,6 +125,6 @@ def joined(notes: list[str]) -> str:
     return "; ".join(f"{note} {notes.count(note)}x" for note in dict.fromkeys(notes))
 
 
-def as_text(params: dict[str, float]) -> str:
-    """Hyper-parameters in one cell of a table."""
-    return json.dumps({name: float(f"{value:.6g}") for name, value in params.items()})
+def as_text(params: dict[str, Any]) -> str:
+    """Hyper-parameters in one cell of a table, to the last digit."""
+    return json.dumps(params)
