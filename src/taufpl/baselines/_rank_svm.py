@@ -76,8 +76,7 @@ class PairLoss:
 
     def hessian_product(self, direction: Vector) -> Vector:
         """The generalised Hessian of L times a direction, which has the shape of the scores."""
-        centred = direction - direction.mean()
-        return self._spread(centred[self._positives], centred[self._negatives])
+        return self._spread(direction[self._positives], direction[self._negatives])
 
     def _spread(self, positive: Vector, negative: Vector) -> Vector:
         """2/(m n) times the sum over active pairs of (p_i - q_j)(e_i - e_j)."""

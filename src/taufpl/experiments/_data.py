@@ -14,7 +14,7 @@ from taufpl.datasets import fetch_libsvm, load_breast_cancer, load_heart, load_s
 
 # The paper's rule: 30 rounds for small sets, 10 for those with more rows than this.
 _SMALL = 10_000
-_ROUNDS_SMALL, _ROUNDS_LARGE = 30, 10
+ROUNDS_SMALL, ROUNDS_LARGE = 30, 10
 
 _EMBEDDED: dict[str, Callable[..., Any]] = {
     "heart": load_heart,
@@ -33,7 +33,7 @@ class Data:
     @property
     def usual_rounds(self) -> int:
         """How many rounds the paper runs on a set of this size."""
-        return _ROUNDS_SMALL if self.y.size <= _SMALL else _ROUNDS_LARGE
+        return ROUNDS_SMALL if self.y.size <= _SMALL else ROUNDS_LARGE
 
 
 @lru_cache(maxsize=2)
