@@ -104,7 +104,7 @@ class BoxSearch:
     """
 
     def __init__(
-        self, fit_points: FitPoints, axes: Sequence[Axis], taus: Sequence[float], criterion: str, max_growth: int = 6
+        self, fit_points: FitPoints, axes: Sequence[Axis], taus: Sequence[float], criterion: str, max_growth: int = 4
     ) -> None:
         self.fit_points = fit_points
         self.axes = tuple(axes)

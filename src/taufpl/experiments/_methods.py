@@ -32,8 +32,8 @@ Labels = NDArray[np.int64]
 # public experiments; boxes grow beyond these ends.
 _REG = Axis("reg", 10**0.5, -10, 6)
 # With two hyper-parameters the grid is coarser, or its search would take most of the time of the experiment.
-_COARSE_REG = Axis("reg", 10.0, -4, 1)
-_COST = Axis("negative_cost", 3.0, 0, 4)
+_COARSE_REG = Axis("reg", 10.0, -3, 0)
+_COST = Axis("negative_cost", 4.0, 0, 3)
 _PARTIAL_REG = Axis("reg", 10.0, -4, 2)
 # Shares and rates on held-out rows do not tell finer solutions apart.
 _TOL = 1e-3
