@@ -16,8 +16,8 @@ READY := $(VENV)/.ready
 # Directories are listed too: their time changes when a file is removed.
 SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune -o \
 	\( -type d -o -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' \
-	-o -name '*.c' -o -name '*.h' -o -name '*.gz' -o -name '*.rst' -o -name '*.json' -o -name meson.build \
-	-o -name py.typed \) -print)
+	-o -name '*.c' -o -name '*.h' -o -name '*.gz' -o -name '*.rst' -o -name '*.json' -o -name '*.html' \
+	-o -name '*.css' -o -name '*.js' -o -name meson.build -o -name py.typed \) -print)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench clean

@@ -565,3 +565,14 @@ def test_without_matplotlib_the_extra_is_named(scores, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"matplotlib is needed to draw a ROC curve.*taufpl\[plot\]"):
         ROCDisplay.from_predictions(*scores)
+
+
+def test_band_is_not_inside_out_between_rates_that_ties_leave_apart():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [4000, 400])
+    score = (rng.random(4400) < np.where(y == 1, 0.7, 0.1)).astype(float)
+    band = ROCDisplay.from_predictions(y, score).band
+    low, high = band.at(np.linspace(0.0005, 0.9995, 1000))
+    assert np.all(low <= high)
+    # Between (0, 0) and (.1, .7) no threshold lies: what can be had there is what the threshold on the left has.
+    assert band.at(0.05) == (band.tpr_lower[0], band.tpr_upper[0])

@@ -45,8 +45,9 @@ class Band:
         """Lowest and highest TPR of the union of rectangles at each FPR."""
         # All four arrays rise together, so that the first rectangle reaching fpr is the lowest, the last the highest.
         first = np.searchsorted(self.fpr_upper, fpr, side="left")
-        last = np.searchsorted(self.fpr_lower, fpr, side="right") - 1
-        return self.tpr_lower[np.minimum(first, self.tpr_lower.size - 1)], self.tpr_upper[np.maximum(last, 0)]
+        last = np.maximum(np.searchsorted(self.fpr_lower, fpr, side="right") - 1, 0)
+        # Between two rectangles, as ties leave them apart, the threshold on the left is the one to take.
+        return self.tpr_lower[np.minimum(first, last)], self.tpr_upper[last]
 
     def steps(self, smallest: float) -> tuple[Vector, Vector, Vector]:
         """FPRs from `smallest` to 1 where an edge of the union steps, and both edges just after each."""

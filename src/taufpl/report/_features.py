@@ -1,0 +1,190 @@
+"""Which features weigh most, and which ones brought a row to its score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_outlier_detector
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array, gen_batches
+
+from taufpl.estimators._fitters import last_step
+from taufpl.operators import as_operator
+from taufpl.report._subject import Subject, Vector
+
+_BLOCK = 65_536
+_NAME_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear score of some rows: coefficients, and mean and standard deviation of each feature on them."""
+
+    rows: Any
+    coef: Vector
+    mean: Vector
+    deviation: Vector
+
+    def contributions(self, row: int) -> Vector:
+        """By how much each feature moves the score of a row away from that of the mean row."""
+        x = as_operator(self.rows).rmatvec_rows([1.0], [row])
+        return self.coef * (x - self.mean)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Weights of features.
+
+    Attributes
+    ----------
+    kind : {"linear", "importances", "none"}
+        Coefficients times standard deviations; `feature_importances_` of the scorer; or nothing.
+    weights : ndarray
+    names : sequence of str or None
+        None: they are numbered.
+    linear : tuple of Linear
+        The linear scores whose mean counts.
+    """
+
+    kind: str
+    weights: Vector
+    names: Sequence[str] | None
+    linear: tuple[Linear, ...] = ()
+
+    def name(self, number: int) -> str:
+        """Name of a feature, cut where it is very long."""
+        name = f"feature {number}" if self.names is None else str(self.names[number])
+        return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
+
+    def heaviest(self, n: int) -> list[tuple[str, float]]:
+        """Names and weights of the features that weigh most."""
+        return [(self.name(i), float(self.weights[i])) for i in _largest(self.weights, n)]
+
+    def reasons(self, row: int, n: int) -> list[tuple[str, float]]:
+        """The features that moved the score of a row most, and by how much."""
+        if not self.linear:
+            return []
+        moved = np.mean([each.contributions(row) for each in self.linear], axis=0)
+        return [(self.name(i), float(moved[i])) for i in _largest(moved, n)]
+
+
+def features_of(subject: Subject, feature_names: Any) -> Features:
+    """Find weights: of a linear score on standardised features, else what the scorer calls importances."""
+    parts = [_stages(model, subject) for model in _scorers(subject.final)]
+    linear = tuple(_linear(model, rows, sign) for model, rows, sign in parts) if all(map(_is_linear, parts)) else ()
+    names = _names(subject, feature_names, parts[0], _n_features(parts[0], linear))
+    if linear and len({each.coef.size for each in linear}) == 1:
+        weights = np.mean([each.coef * each.deviation for each in linear], axis=0)
+        return Features("linear", weights, names, linear)
+    importances = [np.asarray(getattr(model, "feature_importances_", ()), dtype=np.float64) for model, _, _ in parts]
+    if all(each.size and each.shape == importances[0].shape for each in importances):
+        return Features("importances", np.mean(importances, axis=0), names)
+    return Features("none", np.empty(0), names)
+
+
+Stage = tuple[Any, Any, float]
+
+
+def _scorers(final: Any) -> list[Any]:
+    """The models whose mean score counts."""
+    models = getattr(final, "estimators_", [final])
+    return [each.estimator if isinstance(each, FrozenEstimator) else each for each in models]
+
+
+def _stages(model: Any, subject: Subject) -> Stage:
+    """The last step of a scorer, the rows as it sees them, and 1 or -1 where its positives are the others."""
+    rows = subject.inner
+    if isinstance(model, Pipeline) and len(model.steps) > 1:
+        rows = model[:-1].transform(rows)
+    last = last_step(model)
+    known = getattr(last, "classes_", None)
+    turned = is_outlier_detector(last) or (known is not None and known[-1] != subject.final.classes_[1])
+    return last, rows, -1.0 if turned else 1.0
+
+
+def _is_linear(stage: Stage) -> bool:
+    """Whether the score is linear: probabilities are not, even of a linear model."""
+    model, _, _ = stage
+    coef = getattr(model, "coef_", None)
+    return (
+        coef is not None
+        and hasattr(model, "decision_function")
+        and np.ndim(coef) <= 2
+        and np.size(coef) == np.shape(coef)[-1]
+    )
+
+
+def _linear(model: Any, rows: Any, sign: float) -> Linear:
+    array = check_array(rows, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
+    scaler = StandardScaler(with_mean=False)
+    for block in gen_batches(array.shape[0], _BLOCK):
+        scaler.partial_fit(array[block])
+    mean, deviation = np.asarray(scaler.mean_), np.sqrt(np.asarray(scaler.var_))
+    return Linear(array, sign * np.asarray(model.coef_, dtype=np.float64).ravel(), mean, deviation)
+
+
+def _n_features(stage: Stage, linear: tuple[Linear, ...]) -> int:
+    model, rows, _ = stage
+    if linear:
+        return linear[0].coef.size
+    return int(getattr(model, "n_features_in_", np.shape(rows)[1] if len(np.shape(rows)) > 1 else 1))
+
+
+def _names(subject: Subject, given: Any, stage: Stage, n_features: int) -> Sequence[str] | None:
+    """Names of the features that the last step of the first scorer sees."""
+    outer = getattr(subject.model, "best_estimator_", subject.model)
+    makers = [each for each in (outer, _scorers(subject.final)[0]) if isinstance(each, Pipeline)]
+    given = None if given is None else [str(each) for each in given]
+    names = _column_names(subject.outer) if given is None else given
+    if given is not None and len(given) == n_features:
+        return given
+    for maker in makers:
+        names = _passed_on(maker, names)
+    if names is not None and len(names) == n_features:
+        return names
+    if given is not None:
+        raise ValueError(
+            f"feature_names must hold one name a feature, {n_features}; got {len(given)}. The features are those that "
+            "the last step of the model sees, or those of X where the steps before it can name what they make of them."
+        )
+    own = getattr(stage[0], "feature_names_in_", getattr(subject.final, "feature_names_in_", None))
+    return None if own is None or len(own) != n_features else [str(each) for each in own]
+
+
+def _column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None else [str(each) for each in columns]
+
+
+def _passed_on(maker: Pipeline, names: list[str] | None) -> list[str] | None:
+    """What the steps before the last make of names; None where they cannot tell."""
+    if len(maker.steps) < 2:
+        return names
+    steps: Any = maker[:-1]
+    for arguments in ((names,), ()):
+        try:
+            return [str(each) for each in steps.get_feature_names_out(*arguments)]
+        except (AttributeError, ValueError, TypeError):
+            continue
+    return None
+
+
+def _largest(values: Vector, n: int) -> list[int]:
+    """Positions of the n largest in size, largest first, without zeros."""
+    size = np.abs(values)
+    kept = np.argpartition(-size, n)[:n] if n < size.size else np.arange(size.size)
+    order: NDArray[np.intp] = kept[np.lexsort((kept, -size[kept]))]
+    return [int(i) for i in order if size[i] > 0]
+
+
+def row_name(X: Any, row: int) -> str:
+    """Label of a row of a frame, or its number."""
+    index = getattr(X, "index", None)
+    return str(row) if index is None or callable(index) else str(index[row])

@@ -1,0 +1,151 @@
+"""What a report is about: a fitted model, labelled rows, and the scores that the one gives to the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
+
+from taufpl.estimators._linear import LinearScorer
+from taufpl.estimators._thresholded import ThresholdedMixin
+from taufpl.operators import as_operator
+from taufpl.thresholding import USUAL_DELTA, Evidence
+from taufpl.thresholding._checks import check_scores
+
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A fitted model and how it scores labelled rows.
+
+    Attributes
+    ----------
+    model : estimator
+        As given.
+    final : estimator
+        The one with the threshold: the model, the last step of a pipeline, the best of a search.
+    inner : array, sparse matrix or frame
+        The rows as `final` sees them.
+    outer : array, sparse matrix or frame
+        The rows as given.
+    scores : ndarray of shape (n,)
+        Positive is what scores strictly more than the threshold.
+    is_positive : ndarray of bool of shape (n,)
+    taus, thresholds : tuple of float
+        One a tolerance.
+    evidence : tuple of Evidence or None
+        One a tolerance; None where the threshold is a training quantile without any.
+    negative, positive : ndarray
+        Scores of the two classes, each sorted upward.
+    """
+
+    model: Any
+    final: Any
+    inner: Any
+    outer: Any
+    scores: Vector
+    is_positive: Mask
+    taus: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    evidence: tuple[Evidence | None, ...]
+    negative: Vector
+    positive: Vector
+
+    @property
+    def main(self) -> int:
+        """Number of the tolerance that `predict` uses: the strictest."""
+        return int(np.argmin(self.taus))
+
+    @property
+    def tau(self) -> float:
+        """The strictest tolerance."""
+        return self.taus[self.main]
+
+    @property
+    def threshold(self) -> float:
+        """The threshold that `predict` uses."""
+        return self.thresholds[self.main]
+
+    @property
+    def delta(self) -> float:
+        """The model's own, or the usual one."""
+        own = getattr(self.final, "delta", None)
+        return USUAL_DELTA if own is None else float(own)
+
+    @property
+    def labels(self) -> tuple[Any, Any]:
+        """Label of negatives, then of positives."""
+        negative, positive = np.asarray(self.final.classes_).tolist()
+        return negative, positive
+
+
+def judge(model: Any, X: Any, y: Any) -> Subject:
+    """Check a model and rows, and score them."""
+    final, inner = _unwrapped(model, X)
+    is_positive = _check_labels(y, X, final.classes_)
+    scores = check_scores("the scores of the model", _raw_scores(final, inner))
+    evidence: tuple[Evidence | None, ...]
+    if isinstance(final, ThresholdedMixin):
+        evidence = final.evidence_ if isinstance(final.evidence_, tuple) else (final.evidence_,)
+        taus = tuple(float(each.tau) for each in evidence if each is not None)
+        thresholds = tuple(float(each) for each in final.thresholds_)
+    else:
+        evidence, taus, thresholds = (None,), (float(final.tau),), (-float(final.intercept_[0]),)
+    negative, positive = np.sort(scores[~is_positive]), np.sort(scores[is_positive])
+    return Subject(model, final, inner, X, scores, is_positive, taus, thresholds, evidence, negative, positive)
+
+
+def inner_rows(model: Any, X: Any) -> Any:
+    """Rows as the last step sees them."""
+    return _unwrapped(model, X)[1]
+
+
+def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
+    """The estimator with the threshold, and the rows as it sees them."""
+    check_is_fitted(model)
+    if hasattr(model, "best_estimator_"):
+        return _unwrapped(model.best_estimator_, X)
+    if isinstance(model, FrozenEstimator):
+        return _unwrapped(model.estimator, X)
+    if isinstance(model, Pipeline):
+        return _unwrapped(model.steps[-1][1], model[:-1].transform(X) if len(model.steps) > 1 else X)
+    if not isinstance(model, (ThresholdedMixin, LinearScorer)) or not hasattr(model, "tau"):
+        raise TypeError(
+            "model must be a TauFPLClassifier, a NeymanPearsonClassifier, a TauFPLRanker, a TauFPLRankerCV or a "
+            f"pipeline that ends in one; got {type(model).__name__}. Any fitted scorer can be put under a tolerance "
+            "first: NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
+        )
+    return model, X
+
+
+def _raw_scores(final: Any, X: Any) -> Vector:
+    """Scores before the threshold is taken off: with an infinite one nothing would be left of them."""
+    if isinstance(final, ThresholdedMixin):
+        return final._raw_scores(X)
+    return as_operator(final._checked(X, reset=False)).matvec(final.coef_[0])
+
+
+def _check_labels(y: Any, X: Any, classes: NDArray[Any]) -> Mask:
+    """Which rows are positive."""
+    labels = np.asarray(column_or_1d(y))
+    n_rows = _num_samples(X)
+    if labels.size != n_rows:
+        raise ValueError(f"y must have one label a row of X, {n_rows}; got {labels.size}.")
+    if not labels.size:
+        raise ValueError("X and y must hold at least one row to report on, got none.")
+    is_negative, is_positive = (np.broadcast_to(np.asarray(labels == each, dtype=np.bool_), n_rows) for each in classes)
+    strange = ~(is_negative | is_positive)
+    if strange.any():
+        found = labels[strange][0]
+        raise ValueError(
+            f"y must hold the labels that the model was fitted with, {np.asarray(classes).tolist()}; got {found!r} "
+            f"({int(strange.sum())} of {n_rows} rows have others). Leave rows without a label out."
+        )
+    return is_positive

@@ -1,0 +1,175 @@
+(function () {
+  "use strict";
+  const data = JSON.parse(document.getElementById("report-data").textContent);
+  const root = document.documentElement;
+  const find = (id) => document.getElementById(id);
+
+  // The theme: the system's until the button is used.
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const button = find("theme");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  function showTheme() {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", isDark() ? "Switch to the light theme" : "Switch to the dark theme");
+  }
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    showTheme();
+  });
+  dark.addEventListener("change", showTheme);
+  showTheme();
+  window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => (each.open = true)));
+
+  // Numbers, written by the same rules as in _format.py.
+  const none = "–";
+  const trimmed = (value, digits) => value.toFixed(digits).replace(/\.?0+$/, "");
+  function rate(share) {
+    if (share === null) return none;
+    const percent = 100 * share;
+    const rest = 100 - percent;
+    let scale = 10;
+    let digits = 1;
+    while (digits < 9 && ((0 < percent && percent < scale) || (0 < rest && rest < 1 && rest < scale))) {
+      scale /= 10;
+      digits += 1;
+    }
+    return trimmed(percent, digits) + "\u00a0%";
+  }
+  function amount(value) {
+    if (value === null) return none;
+    if (value === 0 || value >= 10) return value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+    let scale = 1;
+    let digits = 1;
+    while (digits < 9 && value < scale) {
+      scale /= 10;
+      digits += 1;
+    }
+    return trimmed(value, digits);
+  }
+  function score(value) {
+    if (value === null) return none;
+    return String(Number(Math.abs(value).toPrecision(4))).replace(/^/, value < 0 ? "−" : "");
+  }
+
+  const slider = find("tau");
+  if (!slider) return;
+  const grid = data.slider;
+  const state = { at: Number(slider.value), way: "measured", volume: data.volume_per_day, base: data.base_rate };
+
+  // What a threshold means at this volume and base rate; null where something is not known.
+  function figures(point) {
+    const times = (number, share) => (share === null ? null : number * share);
+    const fpr = point && data.n_negative ? point.n_false / data.n_negative : null;
+    const recall = point && data.n_positive ? point.n_true / data.n_positive : null;
+    const known = state.base !== null && state.volume !== null;
+    const positives = known ? state.volume * state.base : null;
+    const alarms = {
+      true: !known ? null : state.base === 0 ? 0 : times(positives, recall),
+      false: known ? times(state.volume * (1 - state.base), fpr) : null,
+    };
+    const found = { fpr: fpr, fpr_upper: point ? point.fpr_upper : null, recall: recall, threshold: point ? point.threshold : null };
+    found.true_alarms = alarms.true;
+    found.false_alarms = alarms.false;
+    found.alarms = alarms.true === null || alarms.false === null ? null : alarms.true + alarms.false;
+    found.missed = positives === null || recall === null ? null : positives * (1 - recall);
+    found.precision = null;
+    if (state.base !== null && fpr !== null && recall !== null) {
+      const good = state.base * recall;
+      const all = good + (1 - state.base) * fpr;
+      found.precision = all > 0 ? good / all : null;
+    }
+    return found;
+  }
+  function show(column, found) {
+    for (const [name, value] of Object.entries(found)) {
+      const cell = find(column + "-" + name);
+      if (!cell) continue;
+      if (name === "threshold") {
+        if (column === "tried") cell.textContent = score(value);
+      } else {
+        cell.textContent = (/alarms|missed/.test(name) ? amount : rate)(value);
+      }
+      cell.dataset.value = value === null ? "" : String(value);
+    }
+  }
+  function pick() {
+    const column = grid[state.way];
+    if (column.threshold[state.at] === null) return null;
+    const point = {};
+    for (const name of Object.keys(column)) point[name] = column[name][state.at];
+    return point;
+  }
+  function move(found) {
+    const share = Math.log(Math.max(found.fpr || 0, data.roc_low) / data.roc_low) / -Math.log(data.roc_low);
+    const ring = find("tried");
+    if (ring) {
+      ring.style.left = 100 * share + "%";
+      ring.style.bottom = 100 * (found.recall || 0) + "%";
+      ring.style.visibility = found.fpr === null ? "hidden" : "visible";
+    }
+    const line = find("tried-score");
+    if (line && data.score_range) {
+      const [low, high] = data.score_range;
+      const place = found.threshold === null ? -1 : (found.threshold - low) / (high - low);
+      line.style.left = 100 * place + "%";
+      line.style.opacity = place >= 0 && place <= 1 && state.at !== grid.own ? 1 : 0;
+    }
+  }
+  function update() {
+    const tau = grid.tau[state.at];
+    const found = figures(pick());
+    show("used", figures(data.operating));
+    show("tried", found);
+    find("tau-out").textContent = rate(tau);
+    find("tried-name").textContent = "At τ = " + rate(tau);
+    find("tried-note").textContent =
+      found.fpr === null
+        ? "A guarantee at " + rate(tau) + " takes at least " + amount(grid.needed[state.at]) + " harmless cases; there are " + amount(data.n_negative) + "."
+        : "";
+    slider.style.setProperty("--at", (100 * state.at) / Math.max(1, Number(slider.max)) + "%");
+    slider.setAttribute(
+      "aria-valuetext",
+      "tolerance " + rate(tau) + ": false-positive rate " + rate(found.fpr) + ", recall " + rate(found.recall)
+    );
+    move(found);
+  }
+  function number(input, low, high) {
+    const value = input.value.trim() === "" ? NaN : Number(input.value);
+    return value >= low && value <= high ? value : null;
+  }
+  slider.addEventListener("input", () => {
+    state.at = Number(slider.value);
+    update();
+  });
+  slider.addEventListener("keydown", (event) => {
+    const step = { PageUp: 10, PageDown: -10 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    slider.value = String(Number(slider.value) + step);
+    state.at = Number(slider.value);
+    update();
+  });
+  find("volume").addEventListener("input", (event) => {
+    state.volume = number(event.target, 0, Infinity);
+    update();
+  });
+  find("base").addEventListener("input", (event) => {
+    const percent = number(event.target, 0, 100);
+    state.base = percent === null ? null : percent / 100;
+    update();
+  });
+  document.querySelectorAll('input[name="way"]').forEach((each) =>
+    each.addEventListener("change", () => {
+      state.way = each.value;
+      update();
+    })
+  );
+  find("controls").addEventListener("submit", (event) => event.preventDefault());
+  find("put-back").addEventListener("click", () => {
+    find("controls").reset();
+    Object.assign(state, { at: grid.own, way: "measured", volume: data.volume_per_day, base: data.base_rate });
+    slider.value = String(grid.own);
+    update();
+  });
+  update();
+})();

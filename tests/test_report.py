@@ -1,0 +1,336 @@
+"""Reports: their figures against independent computation, their words, their features and examples."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.stats import beta, binom
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from report_cases import embedded, guarded, linear_model, part, plain, rows, screening, section
+from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl.metrics import tpr_at_fpr
+from taufpl.report import render_report
+from taufpl.report._features import features_of
+from taufpl.report._figures import nearest_rows, slider_taus
+from taufpl.report._format import amount, rate
+from taufpl.report._subject import judge
+from taufpl.report._training import count_shared
+
+X, Y = screening()
+
+
+@pytest.fixture(scope="module")
+def linear():
+    return linear_model()
+
+
+def upper(x, n, delta=0.05):
+    return 1.0 if x == n else float(beta.ppf(1.0 - delta, x + 1, n - x))
+
+
+def lower(x, n, delta=0.05):
+    return 0.0 if x == 0 else float(beta.ppf(delta, x, n - x + 1))
+
+
+# Figures
+
+
+@pytest.mark.parametrize("base_rate", [None, 0.003])
+def test_figures_in_use_equal_independent_ones(linear, base_rate):
+    page = render_report(linear, X, Y, base_rate=base_rate, volume_per_day=25_000, data_is_new=True)
+    found, used = embedded(page), embedded(page)["operating"]
+    alarm = linear.predict(X) == 1
+    n, m, x, t = (Y == 0).sum(), (Y == 1).sum(), (alarm & (Y == 0)).sum(), (alarm & (Y == 1)).sum()
+    base = m / (n + m) if base_rate is None else base_rate
+    assert (found["n_negative"], found["n_positive"], used["n_false"], used["n_true"]) == (n, m, x, t)
+    assert found["base_rate"] == pytest.approx(base)
+    expected = {
+        "fpr": x / n,
+        "fpr_upper": upper(x, n),
+        "fpr_lower": lower(x, n),
+        "recall": t / m,
+        "recall_low": lower(t, m, 0.025),
+        "recall_high": upper(t, m, 0.025),
+        "precision": base * t / m / (base * t / m + (1 - base) * x / n),
+        "true_alarms": 25_000 * base * t / m,
+        "false_alarms": 25_000 * (1 - base) * x / n,
+        "threshold": linear.threshold_,
+    }
+    assert {name: used[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+    assert part(page, "card-fpr").startswith("False-alarm rate (FPR)")
+    assert rate(x / n) in page
+    assert f"{x} of 4,000 harmless cases" in plain(page)
+    assert f"{t} of 300 positives found" in plain(page)
+    assert amount(expected["true_alarms"] + expected["false_alarms"]) in page
+
+
+def test_worst_precision_takes_the_worse_ends():
+    page = render_report(guarded(), X, Y, base_rate=0.01)
+    used = embedded(page)["operating"]
+    true, false = 0.01 * used["recall_low"], 0.99 * used["fpr_upper"]
+    assert used["precision_low"] == pytest.approx(true / (true + false))
+
+
+def test_slider_equals_independent_thresholds():
+    model = guarded()
+    data = embedded(render_report(model, X, Y))
+    steps, negative, positive = data["slider"], np.sort(X[Y == 0, 0]), X[Y == 1, 0]
+    n = negative.size
+    assert steps["tau"][steps["own"]] == 0.01
+    assert steps["tau"] == sorted(steps["tau"])
+    for i, tau in enumerate(steps["tau"]):
+        allowed = int(np.floor(tau * n + 1e-9))
+        threshold = negative[n - 1 - allowed]
+        measured = {name: column[i] for name, column in steps["measured"].items()}
+        assert measured["threshold"] == threshold
+        assert measured["n_false"] == (negative > threshold).sum()
+        assert measured["n_true"] == (positive > threshold).sum()
+        assert measured["fpr_upper"] == pytest.approx(upper(allowed, n), rel=1e-9)
+        ranks = np.flatnonzero(binom.cdf(np.arange(n), n, tau) <= 0.05)
+        if not ranks.size:
+            assert steps["proven"]["threshold"][i] is None
+            assert steps["needed"][i] > n
+        else:
+            assert steps["proven"]["threshold"][i] == negative[n - 1 - ranks[-1]]
+            assert steps["proven"]["fpr_upper"][i] <= tau
+
+
+def test_table_of_tolerances():
+    page = render_report(guarded(), X, Y, data_is_new=True)
+    found = {line[0]: line for line in rows(section(page, "tolerances"))}
+    assert list(found) == ["0.01 %", "0.05 %", "0.1 %", "0.5 %", "1 %", "2 %", "5 %", "10 %"]
+    for tau in (0.0001, 0.001, 0.01, 0.1):
+        line = found[rate(tau).replace("\u00a0", " ")]
+        assert line[2].startswith(rate(tpr_at_fpr(Y, X[:, 0], tau)).replace("\u00a0", " "))
+    assert found["1 %"][4] == "299"
+    assert found["0.01 %"][3:] == ["–", "too few here 29,956"]
+
+
+def test_what_is_shown_is_what_is_predicted(linear):
+    subject = judge(linear, X, Y)
+    assert np.array_equal(subject.scores > subject.threshold, linear.predict(X) == 1)
+    ranker = TauFPLRanker(0.05, tau_scale=5.0).fit(X, Y)
+    subject = judge(ranker, X, Y)
+    assert np.array_equal(subject.scores > subject.threshold, ranker.predict(X) == 1)
+
+
+def test_rates_are_never_rounded_to_none_or_all():
+    assert [rate(x).replace("\u00a0", " ") for x in (0.99951, 1 - 1e-6, 1e-6, 0.5)] == [
+        "99.951 %",
+        "99.9999 %",
+        "0.0001 %",
+        "50 %",
+    ]
+    assert amount(1234567.5) == "1,234,568"
+
+
+def test_slider_reaches_a_tolerance_of_any_size():
+    for tau in (1e-7, 0.003, 0.7, 0.99):
+        taus = slider_taus(tau, 500)
+        assert tau in taus
+        assert np.all(np.diff(taus) > 0)
+        assert 0 < taus[0] < taus[-1] < 1
+
+
+# Verdict and promise
+
+
+def model_at(threshold, tau=0.01):
+    """The first feature, and positive what exceeds the threshold."""
+    model = guarded(tau)
+    model.threshold_, model.thresholds_ = threshold, np.array([threshold])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("threshold", "is_new", "kind"),
+    [
+        (3.0, True, "kept"),
+        (3.0, None, "cannot_be_told"),
+        (3.0, False, "cannot_be_told"),
+        (2.33, True, "cannot_be_told"),
+        (1.5, True, "broken"),
+        (1.5, False, "broken"),
+    ],
+)
+def test_verdict(threshold, is_new, kind):
+    page = render_report(model_at(threshold), X, Y, data_is_new=is_new)
+    data = embedded(page)
+    assert data["verdict"] == kind
+    assert f'<div class="verdict {kind}"' in page
+    used, tau = data["operating"], 0.01
+    assert (kind == "broken") == (used["fpr_lower"] > tau)
+    assert kind != "kept" or used["fpr_upper"] <= tau
+    assert "proven" in data["slider"] or is_new is False
+
+
+def test_rows_that_are_not_new_are_not_called_so():
+    assert "New data." in plain(render_report(guarded(), X, Y, data_is_new=True))
+    assert "New data? Not known." in plain(render_report(guarded(), X, Y))
+    text = plain(render_report(guarded(), X, Y, data_is_new=False))
+    assert "Not new data." in text
+    assert "were these rows new" in text
+    assert "Recall with guarantee" not in text
+
+
+def test_promise_of_each_strategy():
+    train_X, train_y = screening(800, 100, seed=3)
+    settings = {"reg": 0.01, "tau_scale": 4.0, "random_state": 0}
+    expected = {
+        ("np", 0.05): ("guarantee", "With 95 % confidence, at most 1 in 20 harmless cases raises an alarm."),
+        ("cross", 0.1): ("close", "With about 90 % confidence, at most 1 in 20"),
+        ("oob", 0.05): ("close", "not proven"),
+        ("oob", None): ("none", "No promise: aimed at 1 in 20"),
+        ("train", 0.05): ("none", "No promise: set so that 1 in 20"),
+    }
+    for (threshold, delta), (kind, words) in expected.items():
+        model = TauFPLClassifier(0.05, threshold=threshold, delta=delta, n_rounds=3, **settings).fit(train_X, train_y)
+        page = render_report(model, X, Y)
+        assert embedded(page)["promise"] == kind
+        assert words in plain(page)
+        assert ('id="rounds"' in page) == (threshold == "oob")
+    model.recalibrate(X, Y)  # the same classifier, now with a guarantee
+    page = render_report(model, X, Y)
+    assert embedded(page)["promise"] == "guarantee"
+    assert "4,000 harmless cases that the model had never seen" in plain(page)
+
+
+def test_ranker_promises_nothing():
+    page = render_report(TauFPLRanker(0.05, tau_scale=5.0).fit(X, Y), X, Y)
+    assert embedded(page)["promise"] == "none"
+    assert "No promise: set so that 1 in 20 of the harmless training cases" in plain(page)
+    search = TauFPLRankerCV(0.05, tau_scale=5.0, regs=[0.1, 0.01], cv=2).fit(X, Y)
+    assert embedded(render_report(search, X, Y))["tau"] == 0.05
+
+
+def test_rounds_on_another_scale_show_no_threshold_in_use():
+    settings = {"reg": 0.01, "tau_scale": 4.0, "random_state": 0, "n_rounds": 3}
+    model = TauFPLClassifier(0.05, threshold="oob", combine="refit", **settings).fit(X, Y)
+    shown = section(render_report(model, X, Y), "rounds")
+    assert "in use" not in shown
+    assert shown.count("h0") == 3
+    assert "in use" in section(
+        render_report(TauFPLClassifier(0.05, threshold="oob", **settings).fit(X, Y), X, Y), "rounds"
+    )
+
+
+def test_several_tolerances():
+    model = guarded([0.05, 0.01, 0.02])
+    page = render_report(model, X, Y, data_is_new=True)
+    assert embedded(page)["tau"] == 0.01
+    lines = rows(section(page, "several"))
+    assert [line[0] for line in lines] == ["1 %", "2 %", "5 %"]
+    decided = model.decide(X)[Y == 0].mean(axis=0)
+    assert [line[2] for line in lines] == [rate(decided[i]).replace("\u00a0", " ") for i in (1, 2, 0)]
+    assert "one of 3 tolerances" in plain(page)
+
+
+# Features and examples
+
+
+def test_weights_are_coefficients_times_deviations(linear):
+    expected = linear.coef_[0] * X.std(axis=0)
+    found = features_of(judge(linear, X, Y), ["a", "b", "c"])
+    assert found.weights == pytest.approx(expected, rel=1e-12)
+    order = np.argsort(-np.abs(expected))
+    assert [name for name, _ in found.heaviest(2)] == [["a", "b", "c"][i] for i in order[:2]]
+
+
+def test_reasons_add_up_to_the_score(linear):
+    subject = judge(linear, X, Y)
+    found = features_of(subject, None)
+    for row in (0, 17, 4200):
+        moved = sum(by for _, by in found.reasons(row, 3))
+        assert moved == pytest.approx(subject.scores[row] - subject.scores.mean(), rel=1e-9)
+
+
+def test_sparse_rows_give_the_same_report(linear):
+    thin = np.where(np.abs(X) > 0.5, X, 0.0)
+    pages = [render_report(linear, each, Y) for each in (thin, sparse.csr_matrix(thin), sparse.csr_array(thin))]
+    assert len({re.sub(r"at \d\d:\d\d", "", page) for page in pages}) == 1
+
+
+def test_scorers_inside_pipelines_are_named_by_what_they_see():
+    frame = pd.DataFrame(X, columns=["amount", "age", "hour"])
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    model = NeymanPearsonClassifier(scaled, 0.05, random_state=0).fit(frame, Y)
+    found = features_of(judge(model, frame, Y), None)
+    assert found.heaviest(3)[0][0] == "amount"
+    last = model.estimator_[-1]
+    assert found.weights == pytest.approx(last.coef_[0] * model.estimator_[:-1].transform(frame).std(axis=0))
+    turned = NeymanPearsonClassifier(scaled, 0.05, pos_label=0, random_state=0).fit(frame, Y)
+    assert features_of(judge(turned, frame, Y), None).heaviest(1)[0][1] < 0
+    outer = make_pipeline(StandardScaler(), TauFPLRanker(0.05, tau_scale=5.0)).fit(frame, Y)
+    assert features_of(judge(outer, frame, Y), None).heaviest(1)[0][0] == "amount"
+
+
+def test_mean_of_rounds_of_any_scorer():
+    options = {"threshold": "oob", "n_rounds": 2, "random_state": 0}
+    model = NeymanPearsonClassifier(make_pipeline(StandardScaler(), LogisticRegression()), 0.05, **options).fit(X, Y)
+    found = features_of(judge(model, X, Y), ["a", "b", "c"])
+    each = [m[-1].coef_[0] * m[:-1].transform(X).std(axis=0) for m in model.estimators_]
+    assert found.weights == pytest.approx(np.mean(each, axis=0))
+    assert sum(by for _, by in found.reasons(3, 3)) == pytest.approx(
+        judge(model, X, Y).scores[3] - judge(model, X, Y).scores.mean()
+    )
+
+
+def test_other_scorers_show_importances_or_say_that_there_are_none():
+    forest = NeymanPearsonClassifier(RandomForestClassifier(5, random_state=0), 0.05, random_state=0).fit(X, Y)
+    page = render_report(forest, X, Y)
+    assert "Importances as the scorer reports them" in plain(page)
+    assert features_of(judge(forest, X, Y), None).weights == pytest.approx(forest.estimator_.feature_importances_)
+    bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, Y)
+    page = render_report(bayes, X, Y)
+    assert "neither linear weights nor importances" in plain(page)
+    assert "Moved most by" not in plain(page)
+
+
+def test_examples_are_the_nearest_rows(linear):
+    subject = judge(linear, X, Y)
+    above, below = nearest_rows(subject, 4)
+    order = np.argsort(subject.scores)
+    first = np.searchsorted(subject.scores[order], subject.threshold, side="right")
+    assert above.tolist() == order[first : first + 4].tolist()
+    assert below.tolist() == order[first - 1 : first - 5 : -1].tolist()
+    frame = pd.DataFrame(X, columns=list("abc"), index=[f"case-{i}" for i in range(len(Y))])
+    page = render_report(TauFPLRanker(0.02, tau_scale=9.0).fit(frame, Y), frame, Y, n_examples=4)
+    assert "case-" in section(page, "examples")
+    assert len(rows(section(page, "examples"))) == 4
+    assert 'id="examples"' not in render_report(linear, X, Y, n_examples=0)
+
+
+# Training rows
+
+
+def test_training_rows_settle_whether_data_are_new(linear):
+    train_X, train_y = screening(1500, 150, seed=7)
+    assert embedded(render_report(linear, X, Y, training=(train_X, train_y)))["data_is_new"] is True
+    assert embedded(render_report(linear, train_X, train_y, training=(train_X, train_y)))["data_is_new"] is False
+    both_X, both_y = np.vstack((X, train_X[:10])), np.append(Y, train_y[:10])
+    page = render_report(linear, both_X, both_y, training=(train_X, train_y))
+    assert embedded(page)["data_is_new"] is None
+    assert "10 of 4,310 rows have the features of a training row" in plain(page)
+    said = render_report(linear, both_X, both_y, training=(train_X, train_y), data_is_new=True)
+    assert embedded(said)["data_is_new"] is True
+    lines = {line[0]: line[1:] for line in rows(section(page, "training"))}
+    fpr = rate(np.mean(linear.predict(train_X)[train_y == 0] == 1)).replace("\u00a0", " ")
+    assert lines["FPR at the threshold in use"][0] == fpr
+
+
+def test_rows_are_told_apart():
+    rng = np.random.default_rng(0)
+    rows_, others = rng.normal(size=(2000, 6)), rng.normal(size=(3000, 6))
+    assert count_shared(rows_, others) == 0
+    mixed = np.vstack((others[5:300], rows_[300:]))
+    assert count_shared(mixed, others) == 295
+    assert count_shared(sparse.csr_matrix(mixed), np.asfortranarray(others)) == 295
+    assert count_shared(rows_.astype(object), np.array([["a"] * 6], dtype=object)) is None
+    assert count_shared(rows_[:, :5], others) is None
