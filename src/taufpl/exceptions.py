@@ -1,4 +1,4 @@
-"""Warnings that users may want to catch by name."""
+"""Warnings and errors that users may want to catch by name."""
 
 from __future__ import annotations
 
@@ -9,3 +9,15 @@ class RankingCollapseWarning(UserWarning):
 
 class TooFewNegativesWarning(UserWarning):
     """There are too few negatives for the guarantee; the most careful threshold among them was taken."""
+
+
+class ModelVersionWarning(UserWarning):
+    """A model file was written with another version of scikit-learn than the one that reads it."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, or is damaged, or holds what must not be loaded; or a model cannot become one."""
+
+
+class ExportError(ValueError):
+    """A model, or a step before it, has no form in ONNX, JSON or SQL."""
