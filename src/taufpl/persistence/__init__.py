@@ -3,6 +3,7 @@
 from taufpl.persistence._fingerprint import fingerprint
 from taufpl.persistence._json import to_json
 from taufpl.persistence._model_file import ModelHeader, SavedModel, load_model, save_model
+from taufpl.persistence._onnx import save_onnx, to_onnx
 from taufpl.persistence._sql import to_sql
 from taufpl.persistence._summary import training_summary
 
@@ -12,7 +13,9 @@ __all__ = [
     "fingerprint",
     "load_model",
     "save_model",
+    "save_onnx",
     "to_json",
+    "to_onnx",
     "to_sql",
     "training_summary",
 ]
