@@ -35,8 +35,8 @@ $(READY): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check ".[$(EXTRAS)]"
 	@mv $@.new $@
 
-demo: $(READY) ## A screening job at a tolerance of 1 %: a table and a picture
-	$(BIN)/python -m taufpl.demo
+demo: $(READY) ## Five ways to screen mail at a tolerance of 1 %: a table, pictures, a report
+	$(BIN)/taufpl demo
 
 # OpenMP's threads, in scikit-learn's boosting, would spin while they wait: on a busy machine that costs minutes.
 test: export OMP_WAIT_POLICY := passive

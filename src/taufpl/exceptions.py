@@ -13,3 +13,15 @@ class TooFewNegativesWarning(UserWarning):
 
 class DatasetError(OSError):
     """A data set could not be loaded; the message says which file is missing or wrong, and where it belongs."""
+
+
+class ModelVersionWarning(UserWarning):
+    """A model file was written with another version of scikit-learn than the one that reads it."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, or is damaged, or holds what must not be loaded; or a model cannot become one."""
+
+
+class ExportError(ValueError):
+    """A model, or a step before it, has no form in ONNX, JSON or SQL."""

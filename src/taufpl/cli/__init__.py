@@ -10,9 +10,11 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line; without its extra installed, say how to get it."""
     try:
-        from taufpl.cli._app import app
+        from taufpl.cli._app import run
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
         sys.exit(f"taufpl: {error.name} is needed for the command line. Install it with: pip install 'taufpl[cli]'")
-    app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(run())

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import typer
 
 from taufpl import __version__
-from taufpl.cli._errors import guarded
+from taufpl.cli._demo import demo_command
+from taufpl.cli._errors import BAD_COMMAND_LINE, EXIT_CODES, INTERRUPTED, guarded, set_debugging
+from taufpl.cli._evaluate import evaluate_command
+from taufpl.cli._export import ExportCommand, export_command
+from taufpl.cli._fit import fit_command
+from taufpl.cli._monitor import monitor_command
+from taufpl.cli._predict import predict_command
+from taufpl.cli._recalibrate import recalibrate_command
+from taufpl.cli._report import report_command
 from taufpl.cli._reproduce import reproduce_command
 
 app = typer.Typer(
     name="taufpl",
-    help="Binary classification under a hard tolerance on the false-positive rate.",
+    help=f"Binary classification under a hard tolerance on the false-positive rate.\n\n{EXIT_CODES}",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("fit")(guarded(fit_command))
+app.command("predict")(guarded(predict_command))
+app.command("evaluate")(guarded(evaluate_command))
+app.command("recalibrate")(guarded(recalibrate_command))
+app.command("monitor")(guarded(monitor_command))
+app.command("report")(guarded(report_command))
+app.command("export", cls=ExportCommand)(guarded(export_command))
+app.command("demo")(guarded(demo_command))
 app.command("reproduce")(guarded(reproduce_command))
 
 
@@ -30,5 +49,29 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
 ) -> None:
-    # Both have done their work: the version is printed, and `guarded` looks for --debug itself.
-    del version, debug
+    del version  # it has been printed
+    set_debugging(debug)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command line, and return its exit code; what is wrong with it is said in one sentence."""
+    command: Any = typer.main.get_command(app)
+    try:
+        ended = command.main(args=arguments, prog_name="taufpl", standalone_mode=False)
+        return ended if isinstance(ended, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        # typer brings its own copy of click, or takes that which is installed: told by what its errors can do.
+        if type(error).__name__ == "Abort":
+            return INTERRUPTED
+        if not hasattr(error, "format_message"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+            return BAD_COMMAND_LINE
+        text = " ".join(error.format_message().split())
+        context = getattr(error, "ctx", None)
+        hint = "" if context is None else f" Try '{context.command_path} -h'."
+        print(f"taufpl: {text[:1].lower()}{text[1:]}{hint}", file=sys.stderr)
+        return int(getattr(error, "exit_code", BAD_COMMAND_LINE))

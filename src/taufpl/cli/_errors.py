@@ -3,36 +3,110 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import os
 import sys
+import warnings
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 import typer
 
-# 0 is success; 2, which typer uses, a command line that cannot be understood.
+# 0 is success.
 FAILED = 1
+BAD_COMMAND_LINE = 2
+BROKEN = 3
 INTERRUPTED = 130
 
-Given = ParamSpec("Given")
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 failed, for the reason given; 2 a command line that cannot be understood; 3 the tolerance "
+    "is provably broken (evaluate, monitor); 130 interrupted."
+)
+
+_DEBUG = inspect.Parameter(
+    "debug",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")],
+)
+_debugging = False
 
 
-def guarded(command: Callable[Given, Any]) -> Callable[Given, None]:
-    """Turn what a command raises into a sentence on stderr and an exit code; with ``--debug`` show the traceback."""
+class CommandLineError(ValueError):
+    """The options contradict each other, or one of them has no meaning."""
+
+
+def set_debugging(wanted: bool) -> None:
+    """Let errors through with their traceback."""
+    global _debugging
+    _debugging = wanted
+
+
+def guarded(command: Callable[..., Any]) -> Callable[..., None]:
+    """Turn what a command raises into a sentence on stderr and an exit code; with ``--debug`` show the traceback.
+
+    What the command warns of becomes a note on stderr. The option ``--debug`` is added to those of the command.
+    """
 
     @functools.wraps(command)
-    def run(*args: Given.args, **kwargs: Given.kwargs) -> None:
+    def run(*args: Any, debug: bool = False, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.showwarning = _show
+                command(*args, **kwargs)
         except KeyboardInterrupt:
             _end("interrupted; what was finished is kept, and nothing is half-written.", INTERRUPTED)
-        except (ImportError, OSError, ValueError) as error:
-            if "--debug" in sys.argv:
+        except BrokenPipeError:
+            # Whoever read stdout has gone. Nothing more can be said there, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise typer.Exit(FAILED) from None
+        except CommandLineError as error:
+            _end(str(error), BAD_COMMAND_LINE)
+        except Exception as error:
+            # typer's own ways to end are exceptions too: they carry an exit code.
+            if debug or _debugging or hasattr(error, "exit_code"):
                 raise
-            _end(str(error), FAILED)
+            _end(sentence(error), FAILED)
 
+    given = inspect.signature(command, eval_str=True)
+    run.__signature__ = given.replace(parameters=[*given.parameters.values(), _DEBUG])  # type: ignore[attr-defined]
+    run.__annotations__ = {**inspect.get_annotations(command, eval_str=True), "debug": _DEBUG.annotation}
     return run
 
 
+def sentence(error: BaseException) -> str:
+    """An error as one line for people."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fspath(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror[0].lower()}{error.strerror[1:]}."
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this. Give fewer rows or columns."
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ImportError | OSError | ValueError):
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def note(text: str) -> None:
+    """Say something on stderr that is no error."""
+    print(f"taufpl: note: {text}", file=sys.stderr)
+
+
+def did_you_mean(name: str, known: list[str]) -> str:
+    """A question with the nearest of the known names, or nothing."""
+    near = get_close_matches(name, known, 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _show(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(" ".join(str(message).split()))
+
+
 def _end(text: str, code: int) -> None:
-    print(f"taufpl: {text}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"taufpl: {text}", file=sys.stderr)
     raise typer.Exit(code)

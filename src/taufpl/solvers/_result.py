@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._state import named_state, set_named_state
 from taufpl.problem import RankingProblem
 from taufpl.projection import Thresholds
 
@@ -34,6 +35,9 @@ class Record:
     primal: float
     dual: float
     gap: float
+
+    __getstate__ = named_state
+    __setstate__ = set_named_state
 
 
 @dataclass(frozen=True, slots=True)

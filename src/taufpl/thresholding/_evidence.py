@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._state import named_state, set_named_state
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
@@ -32,6 +34,9 @@ class Rounds:
     thresholds: NDArray[np.float64]
     fpr: NDArray[np.float64]
     tpr: NDArray[np.float64]
+
+    __getstate__ = named_state
+    __setstate__ = set_named_state
 
     def __len__(self) -> int:
         return len(self.thresholds)
@@ -92,6 +97,9 @@ class Evidence:
     guaranteed: bool
     rounds: Rounds | None = None
     tpr_estimate: float | None = None
+
+    __getstate__ = named_state
+    __setstate__ = set_named_state
 
     def with_recall(self, positive_scores: NDArray[np.float64]) -> Evidence:
         """The same, with the share of these positives above the threshold, if there are any."""

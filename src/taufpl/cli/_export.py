@@ -1,0 +1,116 @@
+"""``taufpl export``: ONNX, JSON and SQL."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from typer.core import TyperCommand
+
+from taufpl.cli._errors import CommandLineError
+from taufpl.cli._frames import frame_of
+from taufpl.cli._layout import Layout
+from taufpl.cli._options import Model
+from taufpl.cli._output import check_output, print_json, working, written_whole
+from taufpl.cli._rows import stream_rows
+from taufpl.cli._saved import Saved, open_model
+from taufpl.cli._source import find_source
+from taufpl.persistence import save_onnx, to_json, to_sql
+
+_STDOUT = Path("-")
+# Rows on which a graph is held against the model.
+_SAMPLE = 512
+
+
+class ExportCommand(TyperCommand):
+    """A command whose ``--json`` may stand alone, as it does everywhere, or have a file after it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let a lone ``--json`` mean standard output."""
+        followers = [*args[1:], "--"]
+        given = [
+            "--json=-" if word == "--json" and follower.startswith("-") and follower != "-" else word
+            for word, follower in zip(args, followers, strict=True)
+        ]
+        return list(super().parse_args(ctx, given))
+
+
+def export_command(
+    model: Model,
+    onnx: Annotated[Path | None, typer.Option(help="Write the whole decision as an ONNX graph.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            help="Write a linear model as JSON; alone or with - on stdout, beside --onnx or --sql a "
+            "description of what was done.",
+        ),
+    ] = None,
+    sql: Annotated[bool, typer.Option("--sql", help="Print a linear model as SQL.")] = False,
+    table: Annotated[str | None, typer.Option(help="Of --sql: a query over this table, not an expression.")] = None,
+    dialect: Annotated[str, typer.Option(help="Of --sql: ansi, mysql or tsql.")] = "ansi",
+    data: Annotated[Path | None, typer.Option(help="Of --onnx: rows on which the graph must agree.")] = None,
+) -> None:
+    """Write a model in a form that other systems run: the whole decision, preprocessing and threshold included."""
+    if onnx is None and to is None and not sql:
+        raise CommandLineError("--onnx, --json or --sql is needed: the form to export to.")
+    if onnx is not None and sql:
+        raise CommandLineError("--onnx and --sql are two exports; ask for one.")
+    for path in (onnx, to):
+        if path is not None and path != _STDOUT:
+            check_output(path, model, data)
+    saved = open_model(model)
+    written: dict[str, Any] = {}
+    if onnx is not None:
+        with working(f"writing {onnx}"):
+            save_onnx(saved.model, onnx, _sample(saved, data))
+        written["onnx"] = str(onnx)
+    if sql:
+        written["sql"] = to_sql(saved.model, table=table, dialect=dialect)
+    if to is not None and not (written and to == _STDOUT):
+        document = to_json(saved.model)
+        if to == _STDOUT:
+            print_json(document)
+            return
+        with written_whole(to) as draft:
+            draft.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        written["json"] = str(to)
+    if to == _STDOUT:
+        print_json(written)
+    else:
+        for text in written.values():
+            print(text)
+
+
+def _sample(saved: Saved, data: Path | None) -> Any:
+    """Rows as the model will get them: some of a file, or made up within the ranges of the training data."""
+    if data is not None:
+        return next(iter(stream_rows(find_source(data), saved.layout, chunk=_SAMPLE))).X
+    if any(column.kind == "open" for column in saved.layout.columns):
+        if not hasattr(saved.model, "feature_names_in_"):
+            return len(saved.layout.columns)
+        raise ValueError(f"{saved.path}: does not know the types of its columns; give rows by --data.")
+    if saved.layout.is_sparse:
+        return saved.layout.n_columns
+    return _made_up(saved.layout)
+
+
+def _made_up(layout: Layout) -> Any:
+    rng = np.random.default_rng(0)
+    known = {column.name: column for column in layout.columns}
+    numbers = np.empty((_SAMPLE, len(layout.numbers)))
+    for place, name in enumerate(layout.numbers):
+        column = known[name]
+        low, high = float(column.low or 0.0), float(column.high or 0.0)
+        values = rng.uniform(size=_SAMPLE)
+        numbers[:, place] = low + (high - low) * (values.round() if column.kind == "boolean" else values)
+        if column.n_missing:
+            numbers[rng.random(_SAMPLE) < 0.1, place] = np.nan
+    texts = {
+        name: rng.choice(np.array([*known[name].levels, "another"], dtype=object), _SAMPLE)
+        for name in layout.categories
+    }
+    return frame_of(numbers, layout.numbers, texts)

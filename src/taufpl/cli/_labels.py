@@ -1,0 +1,135 @@
+"""Labels: which of the two is looked for, and how those of another file are matched with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.cli._source import Source
+from taufpl.cli._tables import arrow
+
+# Pairs of words of which everybody knows the positive one.
+_WORDS = {"no": "yes", "n": "y", "false": "true", "f": "t", "neg": "pos", "negative": "positive", "off": "on"}
+NEGATIVE, POSITIVE, MISSING = 0, 1, -1
+
+
+def canonical(label: Any) -> str:
+    """The text of a label, the same for 1, 1.0 and "1", or for True and "true"."""
+    if isinstance(label, str):
+        text = label.strip()
+        if text.lower() in ("true", "false"):
+            return text.lower()
+        try:
+            return canonical(float(text))
+        except ValueError:
+            return text
+    if isinstance(label, bool | np.bool_):
+        return str(bool(label)).lower()
+    if isinstance(label, int | float | np.number) and float(label).is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Different labels of a column of pyarrow or an array of NumPy, and for each row which of them it has; -1: none."""
+    if isinstance(values, np.ndarray):
+        found, codes = np.unique(values, return_inverse=True)
+        different = found.tolist()
+    else:
+        joined = values.combine_chunks() if hasattr(values, "chunks") else values
+        if not arrow().types.is_dictionary(joined.type):
+            joined = joined.dictionary_encode()
+        different = joined.dictionary.to_pylist()
+        codes = joined.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = codes.astype(np.int64)
+    # NaN is not a label, wherever it comes from.
+    for place, label in enumerate(different):
+        if label is None or label != label:
+            codes[codes == place] = -1
+    return different, codes
+
+
+def read_labels(source: Source, name: str, values: Any, positive: str | None) -> tuple[NDArray[Any], Any, Any]:
+    """Labels of a column, for training.
+
+    Returns
+    -------
+    y : ndarray
+    negative, positive : label
+
+    Raises
+    ------
+    ValueError
+        There are not two of them, one is missing, or nobody can tell which is looked for.
+    """
+    different, codes = distinct(values)
+    n_missing = int(np.count_nonzero(codes < 0))
+    if n_missing:
+        first = int(np.argmax(codes < 0)) + 1
+        raise ValueError(
+            f"{source.name}: the target {name!r} is missing in {n_missing:,} rows, first in row {first:,}. Leave those "
+            "rows out."
+        )
+    places = np.unique(codes).tolist()
+    labels = [_plain(different[place]) for place in places]
+    if len(labels) != 2:
+        shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+        raise ValueError(
+            f"{source.name}: the target {name!r} must have two labels; it has {len(labels):,}: {shown}."
+            + (" Choose the column by --target." if len(labels) > 2 else " There is nothing to tell apart.")
+        )
+    found = _positive(source, name, labels, positive)
+    classes = [labels[1 - found], labels[found]]
+    return np.array(classes)[(codes == places[found]).astype(np.intp)], classes[0], classes[1]
+
+
+def match_labels(source: Source, name: str, values: Any, classes: list[Any], first_row: int = 0) -> NDArray[np.int64]:
+    """Labels of a column as NEGATIVE, POSITIVE or MISSING, by those that a model knows.
+
+    Raises
+    ------
+    ValueError
+        There is another one.
+    """
+    known = {canonical(label): code for label, code in zip(classes, (NEGATIVE, POSITIVE), strict=True)}
+    different, codes = distinct(values)
+    texts = [canonical(label) for label in different]
+    for place in np.unique(codes[codes >= 0]).tolist():
+        if texts[place] not in known:
+            row = first_row + int(np.argmax(codes == place)) + 1
+            raise ValueError(
+                f"{source.name}, row {row:,}: the label {different[place]!r} in {name!r} is none of the model's, "
+                f"{classes[0]!r} and {classes[1]!r}."
+            )
+    meaning = np.array([*(known.get(text, MISSING) for text in texts), MISSING])
+    return meaning[codes]
+
+
+def _positive(source: Source, name: str, labels: list[Any], wanted: str | None) -> int:
+    """Which of two labels is looked for."""
+    texts = [canonical(label) for label in labels]
+    if wanted is not None:
+        if canonical(wanted) not in texts:
+            raise ValueError(
+                f"{source.name}: the target {name!r} has the labels {labels[0]!r} and {labels[1]!r}, and not "
+                f"{wanted!r}, which --positive names."
+            )
+        return texts.index(canonical(wanted))
+    if not isinstance(labels[0], str) and not isinstance(labels[1], str):
+        return int(np.argmax(labels))
+    for negative, positive in _WORDS.items():
+        if {text.lower() for text in texts} == {negative, positive}:
+            return [text.lower() for text in texts].index(positive)
+    raise ValueError(
+        f"{source.name}: which of the labels {labels[0]!r} and {labels[1]!r} of {name!r} is looked for? Say so by "
+        f"--positive {labels[0]} or --positive {labels[1]}."
+    )
+
+
+def _plain(label: Any) -> Any:
+    """Whole numbers as such: LIBSVM's labels are floats."""
+    if isinstance(label, bool) or not isinstance(label, int | float):
+        return label if isinstance(label, bool | str) else str(label)
+    return int(label) if float(label).is_integer() else label

@@ -1,0 +1,137 @@
+"""What a command prints, and the files that it writes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+JSON_HELP = "Print one JSON document instead of a table."
+Json = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One document on stdout; NaN and infinities become null."""
+    print(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The same in what JSON knows."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value)
+
+
+def print_facts(title: str, facts: Sequence[tuple[str, str]]) -> None:
+    """A table of two columns: what, and how much."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(Text(name), Text(value))
+    _console().print(table)
+
+
+def print_rows(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
+    """A table with a head."""
+    table = Table(title=title, title_justify="left")
+    for place, name in enumerate(head):
+        table.add_column(Text(name), justify="right" if place in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console().print(table)
+
+
+def _console() -> Console:
+    """On stdout as it is now; where that is no terminal, as wide as it takes."""
+    console = Console(file=sys.stdout, highlight=False)
+    return console if console.is_terminal else Console(file=sys.stdout, highlight=False, width=160)
+
+
+@contextmanager
+def working(text: str) -> Iterator[Any]:
+    """A spinner on stderr while something takes its time; nothing where that is no terminal.
+
+    Yields a function that changes its text.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(text) as status:
+        yield status.update
+
+
+def percent(rate: float | None) -> str:
+    """A rate with enough digits for its size."""
+    if rate is None or math.isnan(rate):
+        return "not known"
+    return f"{rate:.2%}" if rate >= 0.01 or rate == 0 else f"{100 * rate:.3g}%"
+
+
+def number(value: float | None) -> str:
+    """A number in six digits."""
+    return "not known" if value is None or math.isnan(value) else f"{value:.6g}"
+
+
+def check_output(path: Path, *inputs: Path | None) -> None:
+    """Refuse a target that cannot be written, before any work is done.
+
+    Raises
+    ------
+    ValueError
+        Its folder is not there, it is a folder, or it is a file that is read.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file in it.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: the folder {path.parent} does not exist; make it first.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is not a regular file; name one that can be replaced.")
+    for other in inputs:
+        if other is not None and other.exists() and path.exists() and path.samefile(other):
+            raise ValueError(f"{path}: is the file that is read; name another one for the output.")
+    probe = _beside(path)
+    try:
+        probe.open("xb").close()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be written ({error.strerror}).") from error
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name beside the target to write to; it becomes the target if all goes well, and vanishes if not."""
+    target = Path(os.path.realpath(path))
+    draft = _beside(target)
+    try:
+        yield draft
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".taufpl-{secrets.token_hex(8)}.tmp")

@@ -1,0 +1,105 @@
+"""``taufpl recalibrate``: a new threshold from fresh negatives."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from taufpl.cli._options import Model, Target
+from taufpl.cli._output import Json, check_output, number, percent, print_facts, print_json, working
+from taufpl.cli._rows import Rows, load_rows
+from taufpl.cli._saved import Saved, open_model
+from taufpl.cli._source import TABLES, Source, find_source
+from taufpl.cli._tables import read_names
+from taufpl.persistence import fingerprint, save_model
+from taufpl.thresholding import negatives_needed
+
+
+def recalibrate_command(
+    model: Model,
+    negatives: Annotated[Path, typer.Argument(metavar="NEGATIVES", help="Rows that the model has never seen.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The model file to write. [default: MODEL is replaced]")
+    ] = None,
+    target: Target = None,
+    as_json: Json = False,
+) -> None:
+    """Choose the threshold anew from fresh negatives, with a guarantee; the scorer stays as it is.
+
+    Where the file has the column with the labels, its negatives choose and its positives tell the recall. Without that
+    column all rows count as negatives.
+    """
+    source = find_source(negatives)
+    path = output or model
+    check_output(path, negatives)
+    saved = open_model(model)
+    labelled = _target(source, target, saved.layout.target)
+    with working(f"reading {negatives}"):
+        rows = load_rows(source, saved.layout, saved.classes if labelled is not None else None, labelled)
+        n_negative = len(rows) if rows.labels is None else int(np.sum(rows.labels == 0))
+        needed = negatives_needed(saved.tau, saved.delta)
+        if n_negative < needed:
+            raise ValueError(
+                f"{source.name}: {n_negative:,} negatives are too few for the guarantee at tau {saved.tau:g} and delta "
+                f"{saved.delta:g}; {needed:,} are needed."
+            )
+        _check_fresh(source, saved, rows)
+        before = saved.head.threshold_
+        saved.recalibrate(rows)
+        evidence = saved.head.evidence_
+        # What the model tells itself is told anew; what was added when it was fitted stays.
+        kept = {name: saved.header.training[name] for name in _KEPT if name in saved.header.training}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        save_model(saved.model, path, training={**kept, "recalibrated": {"at": now, "n_negative": n_negative}})
+    single = evidence[int(np.argmin([each.tau for each in evidence]))] if isinstance(evidence, tuple) else evidence
+    document = {
+        "output": str(path),
+        "tau": single.tau,
+        "delta": saved.delta,
+        "threshold_before": before,
+        "threshold": saved.head.threshold_,
+        "fpr_estimate": single.fpr_estimate,
+        "fpr_upper_bound": single.fpr_upper_bound,
+        "recall_estimate": single.tpr_estimate,
+        "n_negative_used": single.n_negative,
+        "guaranteed": single.guaranteed,
+    }
+    if as_json:
+        print_json(document)
+        return
+    print_facts(
+        str(path),
+        [
+            ("threshold", f"{number(before)} before, {number(document['threshold'])} now"),
+            ("FPR estimate", percent(single.fpr_estimate)),
+            ("FPR upper bound", f"{percent(single.fpr_upper_bound)} at {1 - saved.delta:.0%} confidence"),
+            ("recall", percent(single.tpr_estimate)),
+            ("negatives used", f"{single.n_negative:,}"),
+            ("guaranteed", "yes" if single.guaranteed else "no"),
+        ],
+    )
+
+
+def _check_fresh(source: Source, saved: Saved, rows: Rows) -> None:
+    """Refuse the rows that the model was fitted on: a guarantee from them would be false."""
+    known = saved.header.training.get("fingerprint")
+    labels = None if rows.labels is None else np.asarray(saved.head.classes_)[rows.labels]
+    if labels is not None and known == fingerprint(rows.X, labels):
+        raise ValueError(
+            f"{source.name}: the model was fitted on these very rows; a guarantee takes negatives it has never seen."
+        )
+
+
+_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout")
+
+
+def _target(source: Source, given: str | None, known: str | None) -> str | None:
+    """The column with the labels, if the file has one; of a file without names, y if that holds both classes."""
+    if source.format not in TABLES:
+        return given
+    names = read_names(source)
+    return given if given is not None else known if known in names else None

@@ -1,0 +1,116 @@
+"""Linear models as JSON: a few numbers that any language can score with."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from taufpl.persistence._linear_form import LinearForm, linear_form
+from taufpl.persistence._summary import plain
+
+JSON_FORMAT_VERSION = 1
+
+
+def to_json(model: Any) -> dict[str, Any]:
+    """Weights, threshold and labels of a linear model, ready for `json.dump`.
+
+    A row's score is ::
+
+        intercept + sum of weights[name] * value + sum of the weights of its categories
+
+    and it is positive where ``score > threshold``. Scalers before the model are folded into the weights and the
+    intercept: these are the exact sums and products, rounded once.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier or ranker of this library whose score is linear (:class:`taufpl.NeymanPearsonClassifier`
+        around a linear classifier too), or a pipeline that ends in one, with scalers, imputers, one-hot encoders,
+        selectors and column transformers before it.
+
+    Returns
+    -------
+    dict
+        - `intercept`, `weights` (by name of column, x0, x1, ... where X had no names), `threshold`.
+        - `missing`: what a missing value of a column adds to the score in the place of weight times value. A column
+          that is not in it must not be missing.
+        - `categories`: by name of column, `weights` as pairs of value and weight, and what `missing` and `unknown`
+          values add; null where the model refuses them.
+        - `negative_label`, `positive_label`, `tau`, `taus_and_thresholds`, `model`, `format`, `format_version`,
+          `library_version`.
+
+    Raises
+    ------
+    ExportError
+        The model is not linear, or a step before it cannot be written as a sum over columns.
+
+    See Also
+    --------
+    to_sql : The same as an expression.
+    to_onnx : For other models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from taufpl import TauFPLClassifier
+    >>> from taufpl.persistence import to_json
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> X = 100 + rng.normal(size=(2200, 2)) + y[:, np.newaxis]
+    >>> model = make_pipeline(StandardScaler(), TauFPLClassifier(tau=0.05, random_state=0)).fit(X, y)
+    >>> form = to_json(model)
+    >>> scores = form["intercept"] + X @ [form["weights"]["x0"], form["weights"]["x1"]]
+    >>> bool(np.array_equal(scores > form["threshold"], model.predict(X) == 1))
+    True
+    """
+    form = linear_form(model, "JSON")
+    anatomy = form.anatomy
+    names = [name for name in anatomy.names if name in form.numeric]
+    return plain(
+        {
+            "format": "taufpl-linear",
+            "format_version": JSON_FORMAT_VERSION,
+            "library_version": version("taufpl"),
+            "model": type(anatomy.head).__name__,
+            "tau": getattr(anatomy.head, "tau", None),
+            "negative_label": anatomy.classes[0],
+            "positive_label": anatomy.classes[1],
+            "intercept": float(form.constant),
+            "weights": {name: float(form.numeric[name].weight) for name in names},
+            "missing": {name: float(form.numeric[name].filled) for name in names if not form.numeric[name].unfilled},
+            "categories": _categories(form),
+            "threshold": finite_threshold(anatomy.threshold),
+            "taus_and_thresholds": _thresholds(anatomy.head),
+        }
+    )
+
+
+def finite_threshold(threshold: float) -> float:
+    """The threshold, or the largest number in the place of infinity, which nothing scores above either."""
+    return min(threshold, float(np.finfo(np.float64).max))
+
+
+def _categories(form: LinearForm) -> dict[str, Any]:
+    def number(weight: Fraction | None) -> float | None:
+        return None if weight is None else float(weight)
+
+    return {
+        name: {
+            "weights": [[value, number(weight)] for value, weight in each.weights.items()],
+            "missing": number(each.missing),
+            "unknown": number(each.unknown),
+        }
+        for name, each in form.categories().items()
+    }
+
+
+def _thresholds(head: Any) -> list[list[float]] | None:
+    """Pairs, in the order of tau, where there are several tolerances."""
+    if np.ndim(getattr(head, "tau", 0.0)) == 0:
+        return None
+    return [[float(tau), finite_threshold(float(each))] for tau, each in zip(head.tau, head.thresholds_, strict=True)]

@@ -1,0 +1,277 @@
+"""Models as files that can be given away: complete, described, and safe to load."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import warnings
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from sklearn.exceptions import InconsistentVersionWarning
+
+from taufpl._extras import require
+from taufpl.exceptions import ModelFileError, ModelVersionWarning
+from taufpl.persistence._audit import read_schema, refused_types
+from taufpl.persistence._files import write_whole
+from taufpl.persistence._soundness import check_sound
+from taufpl.persistence._summary import plain, training_summary
+from taufpl.persistence._trusted import TRUSTED
+
+FORMAT_VERSION = 1
+_OLDEST_FORMAT = 1
+_MAX_BYTES = 2**30
+_PURPOSE = "to read and write model files"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHeader:
+    """What a model file says about itself.
+
+    Attributes
+    ----------
+    format_version : int
+        Of the layout of the file.
+    library_version, sklearn_version, numpy_version, python_version : str
+        With which it was written.
+    created : str
+        When, in UTC, as ISO 8601 writes it.
+    training : dict
+        What the model was trained for and what is known of it (:func:`taufpl.persistence.training_summary`), and what
+        was added to that when it was saved.
+    """
+
+    format_version: int
+    library_version: str
+    sklearn_version: str
+    numpy_version: str
+    python_version: str
+    created: str
+    training: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """A model out of a file, and the file's header.
+
+    Attributes
+    ----------
+    model : estimator
+        Fitted, with its preprocessing where it was a pipeline.
+    header : ModelHeader
+    """
+
+    model: Any
+    header: ModelHeader
+
+
+def save_model(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    training: Mapping[str, Any] | None = None,
+    trusted: Iterable[str] = (),
+) -> ModelHeader:
+    """Write a fitted model into a file that others can load without trusting you.
+
+    The file is a zip archive in the format of skops: descriptions in JSON and arrays, no pickles. It holds the model
+    with all that it has learned, its evidence included, and a header. It is written beside `path` and then renamed, so
+    that there is never half of it.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier or ranker of this library, or a pipeline or a search that ends in one.
+    path : path-like
+        By custom with the suffix ``.skops``. A file that is there is replaced.
+    training : mapping, default=None
+        What the header shall say beside what the model tells itself: ``training_summary(model, X, y)`` with the rows
+        of each class and the fingerprint of the data, or notes of your own. Plain values only.
+    trusted : iterable of str, default=()
+        Full names of types beyond this library, scikit-learn, NumPy and SciPy that the model holds. Whoever loads the
+        file must name them too.
+
+    Returns
+    -------
+    ModelHeader
+
+    Raises
+    ------
+    ModelFileError
+        The model holds something that could not be loaded again, a callback for example. Nothing is written then.
+
+    See Also
+    --------
+    load_model : The way back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from taufpl import TauFPLClassifier
+    >>> from taufpl.persistence import load_model, save_model, training_summary
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> X = rng.normal(size=(2200, 3)) + y[:, np.newaxis]
+    >>> model = TauFPLClassifier(tau=0.05, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "screen.skops"
+    ...     header = save_model(model, path, training=training_summary(model, X, y))
+    ...     saved = load_model(path)
+    >>> bool(np.array_equal(saved.model.predict(X), model.predict(X))), saved.header.training["n_positive"]
+    (True, 200)
+    """
+    skops = require("skops.io", "models", _PURPOSE)
+    header = _header({**training_summary(model), **plain(training or {})})
+    trusted = (trusted,) if isinstance(trusted, str) else tuple(trusted)
+    container = {"header": json.dumps(asdict(header)), "model": model}
+    try:
+        data = skops.dumps(container, compression=zipfile.ZIP_DEFLATED)
+        refused = refused_types(read_schema(data, max_bytes=2**62), trusted)
+    except TypeError as error:
+        raise ModelFileError(f"the model cannot be written: {error}") from error
+    if refused:
+        raise ModelFileError(
+            f"the model cannot be written: it holds {', '.join(refused)}, which load_model would refuse. Take it out "
+            "(a callback by set_params(callback=None)), or name it by trusted, here and when the file is loaded."
+        )
+    write_whole(path, data)
+    return header
+
+
+def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max_bytes: int = _MAX_BYTES) -> SavedModel:
+    """Load a model that :func:`save_model` has written.
+
+    The file is read as text and numbers first. Only if every type in it is known (those of this library, the
+    estimators of scikit-learn and what they hold, NumPy's arrays and SciPy's sparse matrices) is anything built; no
+    function that the file names is called. Trees, support vectors and sparse matrices are then checked for indices that
+    point outside. Whether the model decides well is another matter: a file from a stranger is as good as the stranger.
+
+    Parameters
+    ----------
+    path : path-like
+    trusted : iterable of str, default=()
+        Full names of further types that may be loaded, such as a transformer of your own.
+    max_bytes : int, default=2**30
+        Bound on the memory that the content may take.
+
+    Returns
+    -------
+    SavedModel
+        With `model` and `header`.
+
+    Raises
+    ------
+    ModelFileError
+        The file is no model file, is damaged, comes from a newer version, or holds types that are not known; the
+        message says which.
+    OSError
+        It cannot be read.
+
+    Warns
+    -----
+    ModelVersionWarning
+        It was written with another version of scikit-learn.
+
+    Examples
+    --------
+    See :func:`save_model`.
+    """
+    skops = require("skops.io", "models", _PURPOSE)
+    trusted = (trusted,) if isinstance(trusted, str) else tuple(trusted)
+    try:
+        data = _read(Path(path), max_bytes)
+        schema = read_schema(data, max_bytes)
+        header = _read_header(schema)
+        refused = refused_types(schema, trusted)
+        if refused:
+            raise ModelFileError(
+                f"it holds types that are not known here: {', '.join(refused)}. Nothing of it was loaded. If you know "
+                "them, name them by trusted"
+            )
+        model = _build(skops, data, [*TRUSTED, *trusted], header)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}.") from error.__cause__
+    _warn_of_versions(path, header)
+    return SavedModel(model, header)
+
+
+def _header(training: dict[str, Any]) -> ModelHeader:
+    return ModelHeader(
+        format_version=FORMAT_VERSION,
+        library_version=version("taufpl"),
+        sklearn_version=sklearn.__version__,
+        numpy_version=np.__version__,
+        python_version=platform.python_version(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        training=training,
+    )
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ModelFileError(f"it is longer than max_bytes={max_bytes:,}")
+    return data
+
+
+def _read_header(schema: dict[str, Any]) -> ModelHeader:
+    """The header, read from the text; a version that is not known here ends the reading before anything else."""
+    try:
+        content = schema["content"]
+        fields = json.loads(json.loads(content["header"]["content"]))
+        found = fields["format_version"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            "it has no header of this library: if skops itself has written it, skops.io.load reads it"
+        ) from error
+    if not isinstance(found, int) or isinstance(found, bool) or found < _OLDEST_FORMAT:
+        raise ModelFileError(f"its format_version is {found!r}, and the formats that are known begin at 1")
+    if found > FORMAT_VERSION:
+        raise ModelFileError(
+            f"it is in format {found}, written by taufpl {fields.get('library_version')}; this is taufpl "
+            f"{version('taufpl')}, which knows formats up to {FORMAT_VERSION}. Upgrade taufpl to load it"
+        )
+    try:
+        return ModelHeader(**{name: fields[name] for name in ModelHeader.__dataclass_fields__})
+    except KeyError as error:
+        raise ModelFileError(f"its header lacks {error}") from error
+
+
+def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> Any:
+    try:
+        with warnings.catch_warnings():
+            # One warning for the file says the same as one for every estimator in it.
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
+            model = skops.loads(data, trusted=trusted)["model"]
+        check_sound(model)
+        training_summary(model)
+    except ModelFileError:
+        raise
+    except Exception as error:
+        other = header.sklearn_version != sklearn.__version__
+        hint = f"; it was written with scikit-learn {header.sklearn_version}, this is {sklearn.__version__}"
+        raise ModelFileError(
+            f"its content does not make a model ({type(error).__name__}: {error}){hint if other else ''}"
+        ) from error
+    return model
+
+
+def _warn_of_versions(path: str | os.PathLike[str], header: ModelHeader) -> None:
+    if header.sklearn_version != sklearn.__version__:
+        warnings.warn(
+            f"{os.fspath(path)} was written with scikit-learn {header.sklearn_version}, and this is "
+            f"{sklearn.__version__}: compare decisions on rows that you know, or train and save it anew.",
+            ModelVersionWarning,
+            stacklevel=3,
+        )

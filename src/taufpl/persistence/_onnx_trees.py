@@ -1,0 +1,164 @@
+"""Ensembles of trees as one node of ONNX, in double precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.tree import DecisionTreeClassifier
+
+from taufpl.exceptions import ExportError
+from taufpl.persistence._onnx_graph import Block, Graph
+
+_LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wood:
+    """One tree: a row goes left where its feature is at most the threshold, and where it is missing if so told."""
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    missing_left: NDArray[np.int64]
+    is_leaf: NDArray[np.bool_]
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """score = start + share * (sum of the leaves that a row comes to).
+
+    Attributes
+    ----------
+    rounds_input : bool
+        Whether scikit-learn looks at the features in single precision.
+    """
+
+    trees: list[Wood]
+    start: float
+    share: float
+    rounds_input: bool
+
+
+def ensemble(final: Any, positive: Any) -> Ensemble | None:
+    """What a fitted classifier made of trees scores; None if it is not one.
+
+    Raises
+    ------
+    ExportError
+        It uses categories, or starts from another model.
+    """
+    column = int(np.flatnonzero(final.classes_ == positive)[0]) if hasattr(final, "classes_") else 0
+    if isinstance(final, DecisionTreeClassifier):
+        return Ensemble([_wood(final.tree_, column)], 0.0, 1.0, rounds_input=True)
+    if isinstance(final, RandomForestClassifier | ExtraTreesClassifier):
+        trees = [_wood(each.tree_, column) for each in final.estimators_]
+        return Ensemble(trees, 0.0, 1.0 / len(trees), rounds_input=True)
+    sign = 1.0 if column == 1 else -1.0
+    if isinstance(final, GradientBoostingClassifier):
+        if final.init is not None and not isinstance(final.init, str):
+            raise ExportError("GradientBoostingClassifier with an init estimator cannot be exported to ONNX.")
+        start = float(np.ravel(final._raw_predict_init(np.zeros((1, final.n_features_in_))))[0])
+        trees = [_wood(each.tree_, 0) for each in final.estimators_[:, 0]]
+        return Ensemble(trees, sign * start, sign * final.learning_rate, rounds_input=True)
+    if isinstance(final, HistGradientBoostingClassifier):
+        if final.is_categorical_ is not None and np.any(final.is_categorical_):
+            raise ExportError(
+                "HistGradientBoostingClassifier with categorical features cannot be exported to ONNX: encode them in a "
+                "step before it."
+            )
+        trees = [_boosted(each) for iteration in final._predictors for each in iteration]
+        return Ensemble(trees, sign * float(np.ravel(final._baseline_prediction)[0]), sign, rounds_input=False)
+    return None
+
+
+def _wood(tree: Any, column: int) -> Wood:
+    is_leaf = tree.children_left == -1
+    return Wood(
+        tree.children_left,
+        tree.children_right,
+        np.where(is_leaf, 0, tree.feature),
+        np.where(is_leaf, 0.0, tree.threshold),
+        np.asarray(tree.missing_go_to_left, dtype=np.int64),
+        is_leaf,
+        tree.value[:, 0, column],
+    )
+
+
+def _boosted(predictor: Any) -> Wood:
+    nodes = predictor.nodes
+    left, right, feature = (nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx"))
+    return Wood(
+        left,
+        right,
+        feature,
+        nodes["num_threshold"],
+        nodes["missing_go_to_left"].astype(np.int64),
+        nodes["is_leaf"] == 1,
+        nodes["value"],
+    )
+
+
+def add_ensemble(graph: Graph, wood: Ensemble, block: Block) -> str:
+    """Scores of shape (rows, 1)."""
+    tensor = block.tensor
+    if wood.rounds_input:
+        tensor = graph.cast(graph.cast(tensor, graph.types.FLOAT), graph.types.DOUBLE)
+    leaves = graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, wood.trees))
+    return graph.add("Add", graph.add("Mul", leaves, graph.number(wood.share)), graph.number(wood.start))
+
+
+def _attributes(graph: Graph, trees: list[Wood]) -> dict[str, Any]:
+    """Inner nodes and leaves are numbered apart, through all trees."""
+    grown = [_with_root(each) for each in trees]
+    columns: dict[str, list[NDArray[Any]]] = {}
+    roots, n_nodes, n_leaves = [], 0, 0
+    for each in grown:
+        inner = ~each.is_leaf
+        number = np.where(each.is_leaf, n_leaves + np.cumsum(each.is_leaf), n_nodes + np.cumsum(inner)) - 1
+        roots.append(n_nodes)
+        parts = {
+            "nodes_featureids": each.feature[inner],
+            "nodes_splits": each.threshold[inner],
+            "nodes_missing_value_tracks_true": each.missing_left[inner],
+            "nodes_truenodeids": number[each.left[inner]],
+            "nodes_trueleafs": each.is_leaf[each.left[inner]].astype(np.int64),
+            "nodes_falsenodeids": number[each.right[inner]],
+            "nodes_falseleafs": each.is_leaf[each.right[inner]].astype(np.int64),
+            "leaf_weights": each.value[each.is_leaf],
+        }
+        for name, part in parts.items():
+            columns.setdefault(name, []).append(part)
+        n_nodes, n_leaves = n_nodes + int(inner.sum()), n_leaves + int(each.is_leaf.sum())
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    doubles = {name: joined.pop(name).astype(np.float64) for name in ("nodes_splits", "leaf_weights")}
+    modes = np.full(n_nodes, _LEQ, dtype=np.uint8)
+    return {
+        **{name: array.tolist() for name, array in joined.items()},
+        **{name: graph.numpy_helper.from_array(array, name) for name, array in doubles.items()},
+        "nodes_modes": graph.numpy_helper.from_array(modes, "nodes_modes"),
+        "leaf_targetids": [0] * n_leaves,
+        "tree_roots": roots,
+        "n_targets": 1,
+        "aggregate_function": _SUM,
+        "post_transform": _NO_TRANSFORM,
+    }
+
+
+def _with_root(tree: Wood) -> Wood:
+    """A tree that is a single leaf gets a node above it, both of whose sides lead there."""
+    if not tree.is_leaf[0]:
+        return tree
+    one, zero = np.array([1, 0]), np.zeros(2, dtype=np.int64)
+    value = np.array([0.0, tree.value[0]])
+    return Wood(one, one, zero, np.zeros(2), zero, np.array([False, True]), value)

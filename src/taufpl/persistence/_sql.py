@@ -1,0 +1,159 @@
+"""Linear models as SQL: the decision where the data are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from taufpl.exceptions import ExportError
+from taufpl.persistence._json import finite_threshold
+from taufpl.persistence._linear_form import Categories, Term, linear_form
+
+# Databases bound the depth of an expression, some at 1,000: sums are nested in groups of this size.
+_GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How names and texts are quoted, and truth is written."""
+
+    name: Callable[[str], str]
+    text: Callable[[str], str]
+    truth: tuple[str, str]
+
+
+def _doubled(mark: str, end: str | None = None) -> Callable[[str], str]:
+    close = end or mark
+    return lambda value: mark + value.replace(close, close + close) + close
+
+
+_DIALECTS = {
+    "ansi": Dialect(_doubled('"'), _doubled("'"), ("FALSE", "TRUE")),
+    "mysql": Dialect(_doubled("`"), lambda value: _doubled("'")(value.replace("\\", "\\\\")), truth=("FALSE", "TRUE")),
+    "tsql": Dialect(_doubled("[", "]"), lambda value: "N" + _doubled("'")(value), ("0", "1")),
+}
+
+
+def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str = "ansi") -> str:
+    """The decision of a linear model as SQL.
+
+    Parameters
+    ----------
+    model : estimator
+        As in :func:`to_json`.
+    table : str or sequence of str, default=None
+        Where the columns are: a name, or its parts, ``("schema", "name")``. With it the answer is a query that gives
+        all columns, the score as `taufpl_score` and the label as `taufpl_label`; without, a condition such as
+        ``(...) > 1.5E0``, for a WHERE or a CASE of your own.
+    dialect : {"ansi", "mysql", "tsql"}, default="ansi"
+        How names and texts are quoted: "ansi" for PostgreSQL, SQLite, DuckDB, Snowflake, Oracle and the standard;
+        "mysql" for MySQL and MariaDB; "tsql" for SQL Server.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ExportError
+        The model is not linear, or a step before it cannot be written as a sum over columns.
+
+    Notes
+    -----
+    Numbers are written with all their digits and an exponent, so that they are read as doubles. NULL stands for a
+    missing value: where an imputer or an encoder before the model knows what to do with it, that is done; else the
+    condition, the score and the label are NULL, as they are for a category that the encoder would refuse. A NaN that a
+    database keeps apart from NULL is not understood as missing; turn it into NULL first.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> import numpy as np
+    >>> from taufpl import TauFPLClassifier
+    >>> from taufpl.persistence import to_sql
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> X = rng.normal(size=(2200, 2)) + y[:, np.newaxis]
+    >>> model = TauFPLClassifier(tau=0.05, random_state=0).fit(X, y)
+    >>> database = sqlite3.connect(":memory:")
+    >>> _ = database.execute("CREATE TABLE events (x0 REAL, x1 REAL)")
+    >>> _ = database.executemany("INSERT INTO events VALUES (?, ?)", X.tolist())
+    >>> answer = database.execute(to_sql(model, table="events")).fetchall()
+    >>> [label for *_, label in answer] == model.predict(X).tolist()
+    True
+    >>> database.close()
+    """
+    if dialect not in _DIALECTS:
+        raise ValueError(f"dialect must be one of {sorted(_DIALECTS)}; got {dialect!r}.")
+    style = _DIALECTS[dialect]
+    form = linear_form(model, "SQL")
+    terms = [_literal(float(form.centred()))]
+    terms += [_numeric(style, name, term) for name, term in form.numeric.items()]
+    terms += [_encoded(style, name, each) for name, each in form.categories().items()]
+    score, threshold = _total(terms), _literal(finite_threshold(form.anatomy.threshold))
+    if table is None:
+        return f"({score}) > {threshold}"
+    negative, positive = (_value(style, label) for label in form.anatomy.classes.tolist())
+    scored, source, result, label = (style.name(f"taufpl_{each}") for each in ("scored", "source", "score", "label"))
+    where = ".".join(style.name(part) for part in ([table] if isinstance(table, str) else table))
+    return (
+        f"SELECT {scored}.*,\n"
+        f"  CASE WHEN {scored}.{result} > {threshold} THEN {positive}"
+        f" WHEN {scored}.{result} <= {threshold} THEN {negative} END AS {label}\n"
+        f"FROM (\n  SELECT {source}.*, {score} AS {result}\n  FROM {where} AS {source}\n) AS {scored}"
+    )
+
+
+def _numeric(style: Dialect, name: str, term: Term) -> str:
+    column = style.name(name)
+    if not term.weight:
+        return f"CASE WHEN {column} IS NULL THEN {_literal(float(term.filled))} ELSE {_literal(0.0)} END"
+    value = column if not term.centre else f"({column} - {_literal(term.centre)})"
+    product = f"{_literal(float(term.weight))} * {value}"
+    if term.unfilled:
+        return product
+    return f"COALESCE({product}, {_literal(float(term.filled - term.weight * Fraction(term.centre)))})"
+
+
+def _encoded(style: Dialect, name: str, each: Categories) -> str:
+    column = style.name(name)
+    cases = [f"WHEN {column} IS NULL THEN {_weight(each.missing)}"]
+    cases += [
+        f"WHEN {column} = {_value(style, value)} THEN {_weight(weight)}" for value, weight in each.weights.items()
+    ]
+    return f"CASE {' '.join(cases)} ELSE {_weight(each.unknown)} END"
+
+
+def _weight(weight: Fraction | None) -> str:
+    return "NULL" if weight is None else _literal(float(weight))
+
+
+def _total(terms: list[str]) -> str:
+    """A sum, nested so that no expression is deep."""
+    while len(terms) > _GROUP:
+        terms = [f"({_total(terms[start : start + _GROUP])})" for start in range(0, len(terms), _GROUP)]
+    return "\n    + ".join(terms)
+
+
+def _literal(number: float) -> str:
+    """All digits, and an exponent, which makes it a double."""
+    if not math.isfinite(number):
+        raise ExportError(f"the model holds {number}, which SQL cannot write.")
+    digits, _, exponent = repr(float(number)).partition("e")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent or 0)}"
+
+
+def _value(style: Dialect, value: Any) -> str:
+    """A label or a category."""
+    if isinstance(value, bool | np.bool_):
+        return style.truth[int(value)]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _literal(value)
+    return style.text(str(value))

@@ -1,0 +1,391 @@
+"""Files from strangers: they end in one sentence, and nothing of them runs."""
+
+import io
+import json
+import pickle
+import struct
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.ensemble import GradientBoostingClassifier, IsolationForest
+from sklearn.neighbors import KNeighborsClassifier
+
+from persistence_cases import FRESH, MODELS, X, Y, edit_arrays, guarded, rewrite
+from taufpl import TauFPLRanker
+from taufpl.exceptions import ModelFileError
+from taufpl.persistence import load_model, save_model
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.skops"
+    save_model(TauFPLRanker(0.05).fit(X, Y), path)
+    return path
+
+
+def text(value):
+    return {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode", "content": json.dumps(value)}
+
+
+def several(*nodes):
+    return {"__class__": "tuple", "__module__": "builtins", "__loader__": "TupleNode", "content": list(nodes)}
+
+
+def function(module, name):
+    return {"__class__": name, "__module__": module, "__loader__": "FunctionNode"}
+
+
+def instead(node):
+    """An edit that puts another object in the place of the model."""
+
+    def edit(schema):
+        schema["content"]["model"] = node
+
+    return edit
+
+
+def attacks(marker):
+    """Objects whose making, by one way or another, would run a command that leaves a marker."""
+    command = f"touch {marker}"
+    run = function("os", "system")
+    mapping = {"__class__": "dict", "__module__": "builtins", "__loader__": "DictNode", "content": {}}
+    mapping["key_types"] = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": []}
+    return {
+        "a function": (run, "os.system"),
+        "a type that is called": (
+            {
+                "__class__": "Popen",
+                "__module__": "subprocess",
+                "__loader__": "ConstructorFromReduceNode",
+                "content": several(text(["touch", str(marker)])),
+            },
+            "subprocess.Popen",
+        ),
+        "an operator": (
+            {
+                "__class__": "call",
+                "__module__": "operator",
+                "__loader__": "OperatorFuncNode",
+                "attrs": several(run, text(command)),
+            },
+            "operator.call",
+        ),
+        "a partial": (
+            {
+                "__class__": "partial",
+                "__module__": "functools",
+                "__loader__": "PartialNode",
+                "content": {"func": run, "args": several(text(command)), "kwds": mapping, "namespace": text(None)},
+            },
+            "os.system",
+        ),
+        "a method": (
+            {
+                "__class__": "TauFPLRanker",
+                "__module__": "taufpl.estimators._ranker",
+                "__loader__": "MethodNode",
+                "content": {"func": "fit", "obj": text(1)},
+            },
+            r"TauFPLRanker\.fit",
+        ),
+        "an object": (
+            {"__class__": "Evil", "__module__": "evil_module", "__loader__": "ObjectNode", "content": mapping},
+            "evil_module.Evil",
+        ),
+        "keys of a dict": (
+            {
+                **mapping,
+                "content": {command: text(1)},
+                "key_types": {
+                    "__class__": "list",
+                    "__module__": "builtins",
+                    "__loader__": "ListNode",
+                    "content": [{"__class__": "system", "__module__": "os", "__loader__": "TypeNode"}],
+                },
+            },
+            "os.system",
+        ),
+        "an array of another class": (
+            {"__class__": "system", "__module__": "os", "__loader__": "NdArrayNode", "type": "numpy", "file": "x.npy"},
+            "os.system",
+        ),
+        "a generator": (
+            {
+                "__class__": "Generator",
+                "__module__": "numpy.random._generator",
+                "__loader__": "RandomGeneratorNode",
+                "content": {
+                    "bit_generator": {**mapping, "content": {"bit_generator": text("seed")}},
+                    "seed_seq": mapping,
+                },
+            },
+            "numpy.random.seed",
+        ),
+        "a loader that is not known": (
+            {"__class__": "str", "__module__": "builtins", "__loader__": "EvilNode", "content": ""},
+            "builtins.str",
+        ),
+        "a strange loader": (
+            {"__class__": "str", "__module__": "builtins", "__loader__": ["JsonNode"], "content": ""},
+            "builtins.str",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", attacks(""))
+@pytest.mark.parametrize("nested", [False, True])
+def test_nothing_of_a_strangers_file_runs(name, nested, saved, tmp_path, monkeypatch):
+    marker = tmp_path / "marker"
+    (tmp_path / "evil_module.py").write_text(f"open({str(marker)!r}, 'w').close()\nclass Evil: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    node, type_name = attacks(marker)[name]
+    if nested:
+        # Deep in the model, where only the walk through all of it comes.
+        rewrite(saved, lambda schema: schema["content"]["model"]["content"]["content"].update(tol=node))
+    else:
+        rewrite(saved, instead(node))
+    with pytest.raises(
+        ModelFileError, match=rf"types that are not known here: .*{type_name}.*Nothing of it was loaded"
+    ):
+        load_model(saved)
+    assert not marker.exists()
+    assert "evil_module" not in sys.modules
+
+
+def test_the_second_lock_holds_without_the_first(saved, tmp_path, monkeypatch):
+    """What skops itself refuses stays refused, should a way past our own list be found."""
+    marker = tmp_path / "marker"
+    monkeypatch.setattr("taufpl.persistence._model_file.refused_types", lambda *_: [])
+    for node, _ in attacks(marker).values():
+        rewrite(saved, instead(node))
+        with pytest.raises(ModelFileError, match="does not make a model"):
+            load_model(saved)
+    assert not marker.exists()
+
+
+def archive(**members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        for name, content in members.items():
+            file.writestr(name.replace("__", "."), content)
+    return stream.getvalue()
+
+
+NOT_MODELS = {
+    "empty": (b"", "not a zip archive"),
+    "text": (b"hello", "not a zip archive"),
+    "a pickle": (pickle.dumps({"a": 1}), "not a zip archive"),
+    "an empty archive": (archive(), "without schema.json"),
+    "another archive": (archive(a__txt="hello"), "holds 'a.txt'"),
+    "no JSON": (archive(schema__json="{"), "cannot be read"),
+    "no text": (archive(schema__json=b"\xff\xfe\x00"), "cannot be read"),
+    "deep JSON": (archive(schema__json="[" * 100_000), "cannot be read"),
+    "a list": (archive(schema__json="[]"), "does not describe an object"),
+    "no protocol": (archive(schema__json="{}"), "does not describe an object"),
+    "an old protocol": (archive(schema__json='{"protocol": 0}'), "protocol 0"),
+    "a boolean protocol": (archive(schema__json='{"protocol": true}'), "protocol True"),
+    "no header": (archive(schema__json='{"protocol": 2}'), "no header"),
+    "a strange header": (archive(schema__json='{"protocol": 2, "content": {"header": {"content": "3"}}}'), "no header"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_MODELS)
+def test_what_is_no_model_file(name, tmp_path):
+    content, message = NOT_MODELS[name]
+    path = tmp_path / "model.skops"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        load_model(path)
+    assert str(caught.value).startswith(f"{path} cannot be loaded: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_skops_itself_is_named_as_such(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    skops.dump({"model": 3}, tmp_path / "plain.skops")
+    with pytest.raises(ModelFileError, match=r"skops\.io\.load reads it"):
+        load_model(tmp_path / "plain.skops")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file(saved, share):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ModelFileError, match="not a zip archive, or a damaged one"):
+        load_model(saved)
+
+
+def test_a_flipped_bit_in_any_member_is_noticed(saved):
+    content = saved.read_bytes()
+    with zipfile.ZipFile(saved) as file:
+        starts = [info.header_offset + 30 + len(info.filename) + info.compress_size // 2 for info in file.infolist()]
+    assert len(starts) >= 3
+    for start in starts:
+        damaged = bytearray(content)
+        damaged[start] ^= 0x10
+        saved.write_bytes(damaged)
+        with pytest.raises(ModelFileError):
+            load_model(saved)
+
+
+class TestSizes:
+    """A small file cannot ask for much memory."""
+
+    def test_content_beyond_the_bound(self, saved):
+        with zipfile.ZipFile(saved, "a", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("zeros.npy", bytes(5_000_000))
+        assert saved.stat().st_size < 50_000
+        with pytest.raises(ModelFileError, match="more than max_bytes=4,000,000"):
+            load_model(saved, max_bytes=4_000_000)
+
+    def test_a_file_beyond_the_bound(self, saved):
+        with pytest.raises(ModelFileError, match="longer than max_bytes=100"):
+            load_model(saved, max_bytes=100)
+
+    def test_a_size_that_is_only_declared(self, saved):
+        content = bytearray(saved.read_bytes())
+        entry = content.rindex(b"PK\x01\x02")
+        content[entry + 24 : entry + 28] = struct.pack("<I", 0xFFFFFFF0)
+        saved.write_bytes(content)
+        with pytest.raises(ModelFileError, match="more than max_bytes=1,073,741,824"):
+            load_model(saved)
+
+    def test_text_counts_by_what_becomes_of_it(self, saved):
+        with zipfile.ZipFile(saved) as file:
+            size = sum(info.file_size for info in file.infolist())
+        with pytest.raises(ModelFileError, match="declares content"):
+            load_model(saved, max_bytes=2 * size)
+
+    @pytest.mark.parametrize("change", [(b"(1, 4)", b"(1, 9)"), (b"'<f8'", b"'|O8'")])
+    def test_an_array_that_is_longer_than_its_content(self, saved, change):
+        rewrite(saved, edit_member=lambda name, content: content.replace(*change) if name.endswith("npy") else content)
+        with pytest.raises(ModelFileError, match=r"not as long as it says|cannot be read"):
+            load_model(saved)
+
+    def test_an_archive_in_the_archive(self, tmp_path):
+        path = tmp_path / "model.skops"
+        save_model(MODELS["sparse support vectors"](), path)
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("data.npy", bytes(30_000_000))
+        rewrite(path, edit_member=lambda name, content: stream.getvalue() if name.endswith(".npz") else content)
+        with pytest.raises(ModelFileError, match="declares content"):
+            load_model(path, max_bytes=20_000_000)
+
+
+def changed_fields(**changes):
+    """An edit of every array that has these fields: each is set to a value in the first row."""
+
+    def change(array):
+        if not set(changes) <= set(array.dtype.names or ()):
+            return None
+        array = array.copy()
+        for name, value in changes.items():
+            array[name][0] = value
+        return array
+
+    return change
+
+
+def where(condition, value):
+    """An edit of every array for which a condition holds."""
+    return lambda array: np.full_like(array, value) if condition(array) else None
+
+
+UNSOUND = {
+    "a child beyond": ("forest", changed_fields(left_child=10**9), "points outside"),
+    "a child before": ("forest", changed_fields(right_child=0), "points outside itself, or back"),
+    "a single child": ("forest", changed_fields(right_child=-1), "single child"),
+    "a feature beyond": ("forest", changed_fields(feature=4), "feature that is not there"),
+    "a negative feature": ("forest", changed_fields(feature=-5), "feature that is not there"),
+    "a boosted child beyond": ("boosting", changed_fields(left=2**31), "points outside"),
+    "a boosted child before": ("boosting", changed_fields(right=0), "points outside itself, or back"),
+    "a boosted feature beyond": ("boosting", changed_fields(feature_idx=4), "feature that is not there"),
+    "categories beyond": ("boosting", changed_fields(is_categorical=1, bitset_idx=3), "set of categories"),
+    "support vectors": (
+        "support vectors",
+        where(lambda array: array.dtype == np.int32 and array.shape == (2,), 10**6),
+        "support vectors",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_indices_that_point_outside_are_refused(name, tmp_path):
+    model, change, message = UNSOUND[name]
+    path = tmp_path / "model.skops"
+    save_model(MODELS[model](), path)
+    load_model(path)
+    rewrite(path, edit_member=edit_arrays(change))
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "owner"),
+    [
+        (GradientBoostingClassifier(n_estimators=2), "GradientBoostingClassifier"),
+        (IsolationForest(n_estimators=2), "IsolationForest"),
+        (None, "RandomForestClassifier"),
+        (None, "DecisionTreeClassifier"),
+    ],
+)
+def test_trees_that_want_more_features_than_there_are(estimator, owner, tmp_path):
+    path = tmp_path / "model.skops"
+    model = MODELS["forest"]() if estimator is None else guarded(estimator).fit(X, Y)
+    save_model(model, path)
+
+    def edit(schema):
+        found, stack = 0, [schema]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, dict):
+                if item.get("__class__") == owner and "n_features_in_" in item["content"]["content"]:
+                    # An isolation forest looks at all of its columns only if it says so.
+                    item["content"]["content"].update(n_features_in_=text(2), _max_features=text(2))
+                    found += 1
+                stack.extend(item.values())
+            elif isinstance(item, list):
+                stack.extend(item)
+        assert found
+
+    load_model(path)
+    rewrite(path, edit)
+    with pytest.raises(ModelFileError, match="wants 4 features where it would get 2"):
+        load_model(path)
+
+
+def test_sparse_matrices_that_point_outside(tmp_path):
+    path = tmp_path / "model.skops"
+    save_model(MODELS["sparse support vectors"](), path)
+
+    def outside(name, content):
+        if not name.endswith(".npz"):
+            return content
+        matrix, stream = sparse.load_npz(io.BytesIO(content)), io.BytesIO()
+        matrix.indices[0] = 10**6
+        sparse.save_npz(stream, matrix)
+        return stream.getvalue()
+
+    load_model(path)
+    rewrite(path, edit_member=outside)
+    with pytest.raises(ModelFileError, match="points outside itself"):
+        load_model(path)
+
+
+def test_content_that_makes_no_model(saved):
+    rewrite(saved, instead(text([1, 2])))
+    with pytest.raises(ModelFileError, match=r"does not make a model \(TypeError: model must be"):
+        load_model(saved)
+
+
+def test_search_trees_of_neighbours_are_named(tmp_path):
+    model = guarded(KNeighborsClassifier(algorithm="kd_tree")).fit(X, Y)
+    with pytest.raises(ModelFileError, match=r"sklearn\.neighbors\._kd_tree\.KDTree"):
+        save_model(model, tmp_path / "model.skops")
+    brute = guarded(KNeighborsClassifier(algorithm="brute")).fit(X, Y)
+    save_model(brute, tmp_path / "model.skops")
+    assert np.array_equal(load_model(tmp_path / "model.skops").model.predict(FRESH), brute.predict(FRESH))
