@@ -122,3 +122,15 @@ def test_no_direction_is_refused():
     X, y = partly_separable(n=100, m=50)
     with pytest.raises(ValueError, match="starts must hold a direction"):
         fit_trimmed(pose(X, y, tau=0.1), 0.5, CHOICE, [np.zeros(10)])
+
+
+def test_a_loose_tolerance_ends_with_the_alternations():
+    """No last solve that would be no finer than those before, and no alternation for a gain within the tolerance."""
+    X, y = partly_separable(n=2000, m=400)
+    problem = pose(X, y, tau=0.005, reg=0.1)
+    loose, fine = (fit_trimmed(problem, 0.3, SolverChoice(tol=tol), [logistic(X, y)]) for tol in (5e-2, 1e-4))
+    assert loose.n_passes < 0.7 * fine.n_passes
+    assert loose.result.gap <= 5e-2
+    gains = -np.diff(loose.objectives) / loose.objectives[1:]
+    assert np.all(gains[:-1] > 5e-2)
+    assert loose.objective <= 1.2 * fine.objective
