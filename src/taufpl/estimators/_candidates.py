@@ -31,7 +31,7 @@ Vector = NDArray[np.float64]
 Name = tuple[str, *tuple[float, ...]]
 
 # Candidates only have to be told apart, and an early end regularises: recall is a little higher than at 1e-2.
-_LOOSE = SolverChoice(tol=5e-2, max_iter=100)
+_LOOSE = SolverChoice(tol=5e-2, max_iter=100, no_gain=1e-4)
 _MOST_ALTERNATIONS = 2
 _LOGISTIC = (0.001, 0.01, 0.1, 1.0, 100.0)
 _START: tuple[str, float] = ("logistic", 1.0)

@@ -195,16 +195,21 @@ def trimmed_path(
 ) -> Iterator[tuple[float, TrimmedRanking]]:
     """Trimmed rankings for each reg, largest first, each from the one before.
 
-    A ranking that collapses is passed over as a start.
+    A ranking that collapses is passed over as a start. Where its first alternation collapses, those of smaller regs do
+    too: from the same direction they choose the same positives, and a collapse of the problem on these does not depend
+    on reg.
 
     Yields
     ------
     reg, ranking
     """
+    hopeless: TrimmedRanking | None = None
     for reg in sorted(set(regs), reverse=True):
-        found = fit_trimmed(problem.replace(reg=reg), share, choice, [start], max_alternations)
+        found = hopeless or fit_trimmed(problem.replace(reg=reg), share, choice, [start], max_alternations)
         if not found.collapsed:
             start = found.coef
+        elif len(found.objectives) == 1:
+            hopeless = replace(found, n_passes=0.0)
         yield reg, found
 
 
