@@ -5,7 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from recall_cases import TAU, partly_separable, pose
-from taufpl.estimators._candidates import as_good_as_best, average, find_candidates, held_out_share
+from taufpl.estimators._candidates import (
+    as_good_as_best,
+    average,
+    find_candidates,
+    held_out_share,
+    telling_features,
+)
 from taufpl.estimators._normal import Spread
 from taufpl.thresholding import share_above
 
@@ -29,7 +35,7 @@ def test_every_fold_has_the_same_candidates(layout, tau):
             assert np.isfinite(candidate.coef).all()
     assert names[0] == names[1]
     assert len(set(names[0])) == len(names[0])
-    assert {name[0] for name in names[0]} == {"logistic", "svm", "normal", "trimmed"}
+    assert {name[0].removeprefix("screened ") for name in names[0]} == {"logistic", "svm", "normal", "trimmed"}
 
 
 def test_wanted_candidates_are_those_of_the_whole_list():
@@ -80,3 +86,62 @@ def test_candidates_within_one_standard_error_are_as_good_as_the_best():
     np.testing.assert_array_equal(as_good_as_best(shares, 10_000), [1])
     np.testing.assert_array_equal(as_good_as_best(np.zeros(3), 10), [0, 1, 2])
     np.testing.assert_array_equal(as_good_as_best(np.array([1.0, 0.9, 1.0]), 10), [0, 2])
+
+
+def with_noise(layout, n_noise=30):
+    """Features of which the first four alone tell the classes apart, three by their means and one by its spread."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [200, 800])
+    X = rng.normal(size=(y.size, 4 + n_noise))
+    X[y == 1, :3] += 1.5
+    X[y == 1, 3] *= 3.0
+    return layout(X), y
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_screened_candidates_see_only_features_that_tell_the_classes_apart(layout):
+    X, y = with_noise(layout)
+    found, spread = all_candidates(X, y, 0.02)
+    columns = telling_features(pose(X, y), spread)
+    np.testing.assert_array_equal(columns, [0, 1, 2])
+    screened = [candidate for candidate in found if candidate.family.startswith("screened ")]
+    assert {candidate.family for candidate in screened} == {
+        f"screened {name}" for name in ("logistic", "normal", "trimmed")
+    }
+    for candidate in screened:
+        np.testing.assert_array_equal(np.flatnonzero(candidate.coef), columns)
+    # Alone with these features, they are what the others are there.
+    alone = {candidate.name: candidate.coef for candidate in all_candidates(X[:, columns], y, 0.02)[0]}
+    for candidate in screened:
+        name = (candidate.family.removeprefix("screened "), *candidate.settings)
+        np.testing.assert_allclose(candidate.coef[columns], alone[name], rtol=1e-6)
+
+
+def test_a_screen_lets_a_quarter_of_the_features_through_and_at_least_one():
+    X, y = with_noise(np.asarray)
+    # The fourth feature spreads so widely that its mean says less.
+    shifted = X + np.outer(y, np.linspace(5.0, 1.0, X.shape[1]))
+    np.testing.assert_array_equal(
+        telling_features(pose(shifted, y), Spread.of(pose(shifted, y))), [0, 1, 2, 4, 5, 6, 7, 8]
+    )
+    noise = X[:, 4:7]
+    assert telling_features(pose(noise, y), Spread.of(pose(noise, y))).size == 1
+    constant = np.column_stack((np.ones(y.size), X[:, 0], np.zeros(y.size)))
+    np.testing.assert_array_equal(telling_features(pose(constant, y), Spread.of(pose(constant, y))), [1])
+
+
+def test_moments_of_some_features_are_parts_of_those_of_all():
+    X, y = partly_separable(n=300, m=60)
+    columns = np.array([1, 4, 7])
+    parts, whole = Spread.of(pose(X[:, columns], y)), Spread.of(pose(X, y))
+    diagonal = Spread(whole.mean, whole.negative_variances(), whole.variances)
+    for some in (whole.of_features(columns), diagonal.of_features(columns)):
+        np.testing.assert_allclose(some.mean, parts.mean)
+        np.testing.assert_allclose(some.variances, parts.variances)
+        np.testing.assert_allclose(some.negative_variances(), X[y == 0][:, columns].var(axis=0))
+    np.testing.assert_allclose(whole.of_features(columns).covariance, parts.covariance)
+
+
+def test_five_candidates_are_kept_at_most():
+    shares = np.array([0.5, 0.52, 0.5, 0.49, 0.51, 0.5, 0.53])
+    np.testing.assert_array_equal(as_good_as_best(shares, 10), [0, 1, 2, 4, 6])

@@ -140,7 +140,7 @@ def test_delta_makes_rounds_careful():
 def test_automatic_ranking_says_what_it_kept():
     model = TauFPLClassifier(0.01, random_state=0).fit(X, Y)
     selection = model.selection_
-    assert len(selection["candidate"]) == len(selection["mean_share"]) == len(selection["kept"]) == 13
+    assert len(selection["candidate"]) == len(selection["mean_share"]) == len(selection["kept"]) == 18
     assert selection["kept"][np.argmax(selection["mean_share"])]
     assert np.isnan(model.dual_gap_)
     assert not model.collapsed_

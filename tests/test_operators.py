@@ -13,6 +13,7 @@ from scipy import sparse
 from reference_operators import Plain, gram_work, grouped_sum, mirrored
 from taufpl._kernels import _csr, _dense
 from taufpl.operators import Operator, as_operator
+from taufpl.operators._base import add_square
 from taufpl.operators._threads import n_threads, thread_limit
 
 EPS = float(np.finfo(float).eps)
@@ -396,3 +397,11 @@ def test_work_and_mirror(n, d, seed):
     expected = mirrored(square)
     _csr.mirror(square)
     np.testing.assert_array_equal(square, expected)
+
+
+def test_a_square_is_added_in_place():
+    rng = np.random.default_rng(0)
+    matrix, vector = rng.normal(size=(6, 6)), rng.normal(size=12)[::2]
+    expected = matrix - 2.5 * np.outer(vector, vector)
+    add_square(matrix, -2.5, vector)
+    np.testing.assert_allclose(matrix, expected, rtol=1e-13)

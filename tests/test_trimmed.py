@@ -122,3 +122,34 @@ def test_no_direction_is_refused():
     X, y = partly_separable(n=100, m=50)
     with pytest.raises(ValueError, match="starts must hold a direction"):
         fit_trimmed(pose(X, y, tau=0.1), 0.5, CHOICE, [np.zeros(10)])
+
+
+def test_a_loose_tolerance_ends_with_the_alternations():
+    """No last solve that would be no finer than those before, and no alternation for a gain within the tolerance."""
+    X, y = partly_separable(n=2000, m=400)
+    problem = pose(X, y, tau=0.005, reg=0.1)
+    loose, fine = (fit_trimmed(problem, 0.3, SolverChoice(tol=tol), [logistic(X, y)]) for tol in (5e-2, 1e-4))
+    assert loose.n_passes < 0.7 * fine.n_passes
+    assert loose.result.gap <= 5e-2
+    gains = -np.diff(loose.objectives) / loose.objectives[1:]
+    assert np.all(gains[:-1] > 5e-2)
+    assert loose.objective <= 1.2 * fine.objective
+
+
+def test_a_path_tries_a_hopeless_start_once():
+    """Positives among the negatives: no share of them can be told apart, whatever reg is."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1200, 3)), np.repeat([1, 0], [200, 1000])
+    X[y == 1] *= 0.1
+    problem = pose(X, y, tau=0.01)
+    found = [ranking for _, ranking in trimmed_path(problem, 0.5, (1.0, 0.1, 0.01), CHOICE, np.ones(3))]
+    assert all(ranking.collapsed for ranking in found)
+    assert found[0].n_passes > 0
+    assert [ranking.n_passes for ranking in found[1:]] == [0.0, 0.0]
+    # They would have collapsed one by one.
+    for reg in (0.1, 0.01):
+        assert fit_trimmed(problem.replace(reg=reg), 0.5, CHOICE, [np.ones(3)]).collapsed
+    # A coarser word for it takes less work.
+    coarse = next(trimmed_path(problem, 0.5, (1.0,), SolverChoice(tol=1e-4, no_gain=1e-3), np.ones(3)))[1]
+    assert coarse.collapsed
+    assert coarse.n_passes < found[0].n_passes

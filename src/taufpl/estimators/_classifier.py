@@ -37,9 +37,10 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     tau : float, default=0.01
         Tolerated false-positive rate, between 0 and 1.
     ranking : {"auto", "paper"}, default="auto"
-        - "auto": thirteen linear rankings, from logistic regression to those that give up the positives which cannot be
-          reached, are compared on folds, by the share of held-out positives above the thresholds of tau/2, tau and
-          2 tau; those that cannot be told from the best are averaged. Where the paper's objective has its optimum at
+        - "auto": eighteen linear rankings, from logistic regression to those that give up the positives which cannot be
+          reached, on all features or on those that tell the classes apart, are compared on folds, by the share of
+          held-out positives above the thresholds of tau/2, tau and 2 tau; those that cannot be told from the best, five
+          at most, are averaged. Where the paper's objective has its optimum at
           w = 0, these still find what there is (``docs/recall.md``).
         - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"

@@ -58,12 +58,20 @@ class Spread:
         """Up to two passes over the rows of the problem."""
         operator, negatives = problem.operator, problem.negative_rows
         both = np.concatenate((problem.positive_rows, negatives))
-        variances = _variances(operator, both)
+        _, variances = mean_and_variances(operator, both)
         if problem.n_features <= _MOST_FEATURES:
             gram, mean = operator.centred_gram_rows(negatives)
             return cls(mean, gram / negatives.size, variances)
-        mean = operator.rmatvec_rows(np.ones(negatives.size), negatives) / negatives.size
-        return cls(mean, _variances(operator, negatives), variances)
+        return cls(*mean_and_variances(operator, negatives), variances)
+
+    def of_features(self, columns: NDArray[np.intp]) -> Spread:
+        """Moments of some of the features."""
+        own = np.ix_(columns, columns) if self.covariance.ndim == 2 else columns
+        return Spread(self.mean[columns], self.covariance[own], self.variances[columns])
+
+    def negative_variances(self) -> Vector:
+        """Variance of each feature over the negatives."""
+        return np.diag(self.covariance) if self.covariance.ndim == 2 else self.covariance
 
     def ridged(self, ridge: float) -> NDArray[np.float64]:
         """Cov- + ridge diag(V), kept away from 0 where a feature does not vary at all."""
@@ -169,7 +177,7 @@ def _length(coef: Vector, metric: NDArray[np.float64]) -> tuple[float, Vector]:
     return math.sqrt(max(float(coef @ product), 0.0)), product
 
 
-def _variances(operator: Operator, rows: NDArray[np.intp]) -> Vector:
-    """Variance of each column over the rows."""
+def mean_and_variances(operator: Operator, rows: NDArray[np.intp]) -> tuple[Vector, Vector]:
+    """Mean and variance of each column over the rows."""
     mean = operator.rmatvec_rows(np.ones(rows.size), rows) / rows.size
-    return np.maximum(operator.column_squares(rows) / rows.size - np.square(mean), 0.0)
+    return mean, np.maximum(operator.column_squares(rows) / rows.size - np.square(mean), 0.0)

@@ -22,19 +22,30 @@ _AIM = 0.1
 # Gains under this are hard to tell from rounding; they are looked for at a smaller reg, where they are of this size.
 _TOO_FINE = 1e-9
 _PLAIN = 1e-4
-# Gains under this, in units that do not depend on reg or on the scale of the features, are none.
-_NO_GAIN = 1e-8
 
 _DEFAULT_MAX_ITER = {"newton": 1_000, "accelerated": 100_000}
 
 
 @dataclass(frozen=True, slots=True)
 class SolverChoice:
-    """A solver by name, with the settings that estimators share."""
+    """A solver by name, with the settings that estimators share.
+
+    Attributes
+    ----------
+    name : {"newton", "accelerated"}
+    tol : float
+        Relative gap.
+    max_iter : int or None
+        None stands for the solver's own.
+    no_gain : float
+        Gains over w = 0 under this are none, in units that do not depend on reg or on the scale of the features. To be
+        sure of a collapse takes a gap as small as this.
+    """
 
     name: str = "newton"
     tol: float = 1e-4
     max_iter: int | None = None
+    no_gain: float = 1e-8
 
     def make(self, tol: float | None = None) -> Solver:
         """Build the solver, for another tolerance if one is given."""
@@ -65,7 +76,7 @@ def solve_ranking(
         possible = at_zero - result.dual
         if at_zero - result.primal > _TRUSTED_SHARE * possible:
             break
-        if possible * _units(problem) <= _NO_GAIN:
+        if possible * _units(problem) <= choice.no_gain:
             return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
         if possible < _TOO_FINE:
             return _solve_with_less(problem, choice, possible)

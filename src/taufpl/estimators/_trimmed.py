@@ -29,7 +29,7 @@ Rows = NDArray[np.intp]
 
 # Gap of the convex problems on the way; the last one is solved to the tolerance that was asked for.
 _LOOSE = 1e-2
-# An alternation that lowers F by less than this share of it is the last.
+# An alternation that lowers F by less than this share of it, or than the tolerance, is the last.
 _SMALL_GAIN = 1e-3
 # Of the normal rankings that it may start from.
 _RIDGES = (0.03, 0.3)
@@ -46,7 +46,8 @@ class TrimmedRanking:
     Attributes
     ----------
     result : Result
-        Of the convex problem on the chosen positives: its gap certifies that problem, not the choice.
+        Of the convex problem on the chosen positives: its gap certifies that problem, not the choice. Where the
+        tolerance is no smaller than that of the alternations, the problem is the last of these, on the choice before.
     collapsed : bool
         Whether every start ended at w = 0.
     chosen : ndarray of int
@@ -176,8 +177,11 @@ def fit_trimmed(
                 "Give the coefficients of a linear classifier, or the difference of the class means."
             )
         loose = replace(choice, tol=max(choice.tol, _LOOSE))
-        ends = [_alternate(problem, count, loose, start, max_alternations) for start in directions]
-        end = _polish(problem, choice, min(ends, key=lambda end: end.objective))
+        small_gain = max(_SMALL_GAIN, choice.tol)
+        ends = [_alternate(problem, count, loose, start, max_alternations, small_gain) for start in directions]
+        end = min(ends, key=lambda end: end.objective)
+        if choice.tol < loose.tol:
+            end = _polish(problem, choice, end)
     return replace(end, n_passes=problem.operator.n_passes - before)
 
 
@@ -191,16 +195,21 @@ def trimmed_path(
 ) -> Iterator[tuple[float, TrimmedRanking]]:
     """Trimmed rankings for each reg, largest first, each from the one before.
 
-    A ranking that collapses is passed over as a start.
+    A ranking that collapses is passed over as a start. Where its first alternation collapses, those of smaller regs do
+    too: from the same direction they choose the same positives, and a collapse of the problem on these does not depend
+    on reg.
 
     Yields
     ------
     reg, ranking
     """
+    hopeless: TrimmedRanking | None = None
     for reg in sorted(set(regs), reverse=True):
-        found = fit_trimmed(problem.replace(reg=reg), share, choice, [start], max_alternations)
+        found = hopeless or fit_trimmed(problem.replace(reg=reg), share, choice, [start], max_alternations)
         if not found.collapsed:
             start = found.coef
+        elif len(found.objectives) == 1:
+            hopeless = replace(found, n_passes=0.0)
         yield reg, found
 
 
@@ -233,7 +242,12 @@ def kept_count(share: float, n_positive: int) -> int:
 
 
 def _alternate(
-    problem: RankingProblem, count: int, choice: SolverChoice, start: Vector, max_alternations: int
+    problem: RankingProblem,
+    count: int,
+    choice: SolverChoice,
+    start: Vector,
+    max_alternations: int,
+    small_gain: float,
 ) -> TrimmedRanking:
     """Alternate from one direction until the choice of positives stays, or hardly pays."""
     point = _first_point(problem, count, start)
@@ -246,7 +260,7 @@ def _alternate(
         following = _highest(point.positive, count)
         objectives.append(_value(part, point, following))
         done = ranking.collapsed or len(objectives) >= max_alternations or np.array_equal(following, chosen)
-        if done or (len(objectives) > 1 and objectives[-2] - objectives[-1] <= _SMALL_GAIN * objectives[-1]):
+        if done or (len(objectives) > 1 and objectives[-2] - objectives[-1] <= small_gain * objectives[-1]):
             return TrimmedRanking(ranking.result, ranking.collapsed, following, tuple(objectives), 0.0)
         chosen = following
 

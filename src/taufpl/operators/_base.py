@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import dger
 
 from taufpl.operators import _spectral
 from taufpl.operators._row_factor import RowFactor, pivoted_cholesky
@@ -224,3 +225,8 @@ class Operator(ABC):
     @abstractmethod
     def _beside(self, rows: Matrix) -> Operator:
         """Operator on other, dense rows whose work counts here."""
+
+
+def add_square(matrix: Matrix, factor: float, vector: Vector) -> None:
+    """Add factor * vector vector' to a matrix with contiguous rows, in place: there is no second matrix to fill."""
+    dger(factor, vector, vector, a=matrix.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from taufpl._kernels import _csr as kernels
-from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector
+from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector, add_square
 from taufpl.operators._dense import DenseOperator, add_gram, parts
 from taufpl.operators._threads import n_threads, share
 
@@ -66,7 +66,7 @@ class CSROperator(Operator):
             share(kernels.gram, *self._parts, rows, weights, bounds, out, work=work.sum())
             # With shift = mean, sum (x - mean)(x - mean)' = sum x x' - total mean mean'.
             if shift.any():
-                out -= weights.sum() * np.outer(shift, shift)
+                add_square(out, -float(weights.sum()), shift)
         kernels.mirror(out)
         return out
 

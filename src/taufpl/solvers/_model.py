@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from taufpl.operators._base import add_square
 from taufpl.projection import Thresholds
 from taufpl.projection._project import project_topk_simplex_into
 from taufpl.solvers._line_search import line_search
@@ -293,7 +294,7 @@ class FrozenModel:
         )
         if last is not None:
             z, inverse_rho = last
-            hessian += np.outer(z, (smoothing.sigma * inverse_rho) * z)
+            add_square(hessian, smoothing.sigma * inverse_rho, z)
         np.einsum("ii->i", hessian)[:] += smoothing.problem.ridge
         return solve_dense(hessian, gradient)
 

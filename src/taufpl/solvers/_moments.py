@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators import Operator
+from taufpl.operators._base import add_square
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -39,10 +40,8 @@ class Moments:
             return self if other.count == 0 else other
         count = self.count + other.count
         apart = other.mean - self.mean
-        gram = np.outer(apart, apart)
-        gram *= self.count * other.count / count
-        gram += self.gram
-        gram += other.gram
+        gram = self.gram + other.gram
+        add_square(gram, self.count * other.count / count, apart)
         return Moments(count, self.mean + apart * (other.count / count), gram)
 
     def without(self, other: Moments) -> Moments:
@@ -52,10 +51,8 @@ class Moments:
             return self if other.count == 0 else Moments.empty(len(self.mean))
         mean = self.mean + (self.mean - other.mean) * (other.count / count)
         apart = other.mean - mean
-        gram = np.outer(apart, apart)
-        gram *= -(count * other.count / self.count)
-        gram += self.gram
-        gram -= other.gram
+        gram = self.gram - other.gram
+        add_square(gram, -(count * other.count / self.count), apart)
         return Moments(count, mean, gram)
 
 
