@@ -136,13 +136,13 @@ def test_tables_show_ours_the_papers_and_what_was_not_run():
         for number, share in enumerate(shares)
     ]
     cells = ranking_cells(rows)
-    table = _ranking_report.table(cells)
+    table = _ranking_report.table(cells, {**cells, ("heart", 0.05, "CS-SVM"): mean([0.6, 0.62])})
     [line] = [line for line in table.splitlines() if line.startswith("| heart | 5 %")]
     assert ".550 ± .050<br>paper .541" in line
-    assert ".570 ± .010<br>paper .526" in line
+    assert ".570 ± .010 (.610)<br>paper .526" in line
     assert "`taufpl reproduce ranking --dataset real-sim`" in table
     assert "–<br>paper .391" in table
-    summary = _ranking_report.summary(cells)
+    summary = _ranking_report.against_paper(cells) + _ranking_report.against_rivals(cells)
     assert (
         "tau-Rank: at or above the paper's figure minus one standard error in 1 of 1 cells, above it in 1." in summary
     )

@@ -5,7 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from taufpl.experiments._box_search import Axis, BoxSearch, Rule, minus_np_score, np_score, ranking_score, rates
+from taufpl.experiments._box_search import (
+    Axis,
+    BoxSearch,
+    Rule,
+    minus_np_score,
+    np_score,
+    ranking_score,
+    rates,
+    share_with_ties,
+)
 from taufpl.experiments._timing import slope
 
 
@@ -113,6 +122,11 @@ def test_scores_by_hand():
     X = scores[:, np.newaxis]
     # tau = .25: one negative may be above; the second largest is 4, and a tie with it does not count as above.
     assert ranking_score(Rule(Given()), X, y, [0.25, 0.5]).tolist() == [0.25, 0.75]
+    # The second largest negative is alone at its level, so that a positive that ties with it gains nothing.
+    assert share_with_ties(Rule(Given()), X, y, 0.25) == 0.25
+    tied = np.array([5.0, 4.0, 4.0, 2.0, 6.0, 4.0, 4.0, 1.0])[:, np.newaxis]
+    # Two negatives may be above: the 5, and one of the two that share the level 4 with two positives.
+    assert share_with_ties(Rule(Given()), tied, y, 0.5) == 0.25 + 0.5 * 0.5
     # A threshold at 0 lets everything through.
     assert minus_np_score(Rule(Given()), X, y, [0.25]).tolist() == [-(1 / 0.25 - 1)]
     shifted = Rule(Given(), train_negatives=np.array([0.0, 4.5, 1.0, 2.0]))

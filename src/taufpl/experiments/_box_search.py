@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from taufpl.problem import top_count
 from taufpl.thresholding import share_above, top_threshold
 
 Vector = NDArray[np.float64]
@@ -66,6 +67,15 @@ def ranking_score(rule: Rule, X: Any, y: NDArray[np.int64], taus: Sequence[float
     """Share of positives above the (floor(tau n) + 1)-th largest negative, for each tolerance."""
     scores = rule.scores(X)
     return np.array([share_above(scores[y == 1], scores[y == 0], tau) for tau in taus])
+
+
+def share_with_ties(rule: Rule, X: Any, y: NDArray[np.int64], tau: float) -> float:
+    """The ranking score if rows that tie with the quantile came in random order: what sorting does, on average."""
+    scores = rule.scores(X)
+    positives, negatives = scores[y == 1], scores[y == 0]
+    level = top_threshold(negatives, tau)
+    room = (top_count(tau, negatives.size) - 1 - np.sum(negatives > level)) / np.sum(negatives == level)
+    return float(np.mean(positives > level) + room * np.mean(positives == level))
 
 
 def minus_np_score(rule: Rule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:

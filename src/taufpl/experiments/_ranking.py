@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taufpl.experiments import _paper
-from taufpl.experiments._box_search import ranking_score
+from taufpl.experiments._box_search import ranking_score, share_with_ties
 from taufpl.experiments._data import read
 from taufpl.experiments._methods import CHOOSERS
 from taufpl.experiments._tasks import Row, Settings, Task, as_text, joined, noted, split
@@ -14,8 +14,8 @@ METHODS = ("CS-SVM", "TopPush", "SVM-pAUC-tight", "RankSVM", "tau-Rank", "2tau-R
 SLOW = "SVM-pAUC-tight"
 OURS = ("tau-Rank", "2tau-Rank", "automatic")
 COLUMNS = (
-    "dataset", "method", "round", "tau", "share", "params", "n_params", "n_fits", "search_seconds", "fit_seconds",
-    "shared_search", "note",
+    "dataset", "method", "round", "tau", "share", "share_with_ties", "params", "n_params", "n_fits", "search_seconds",
+    "fit_seconds", "shared_search", "note",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ def run(task: Task, settings: Settings) -> list[Row]:
                 "round": task.round,
                 "tau": tau,
                 "share": float(share),
+                "share_with_ties": share_with_ties(choice.rule, data.X[test], data.y[test], tau),
                 "params": as_text(choice.params),
                 "n_params": choice.n_params,
                 "n_fits": choice.n_fits,

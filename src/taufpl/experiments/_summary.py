@@ -39,9 +39,9 @@ def by_cell(rows: Iterable[Row]) -> dict[CellKey, list[Row]]:
     return dict(cells)
 
 
-def ranking_cells(rows: Iterable[Row]) -> dict[CellKey, Mean]:
-    """The mean share of each cell."""
-    return {key: mean(float(row["share"]) for row in own) for key, own in by_cell(rows).items()}
+def ranking_cells(rows: Iterable[Row], column: str = "share") -> dict[CellKey, Mean]:
+    """The mean share of each cell; strictly above the quantile, or, by "share_with_ties", with ties in random order."""
+    return {key: mean(float(row[column]) for row in own) for key, own in by_cell(rows).items()}
 
 
 @dataclass(frozen=True, slots=True)
