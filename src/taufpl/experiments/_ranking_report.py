@@ -28,7 +28,7 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
             "# Ranking: share of test positives above the tau quantile of the test negatives",
             f"    {command}",
             "Mean over rounds ± its standard error; under it what the paper prints, where it prints anything. "
-            "`automatic` and `RankSVM` are not in the paper. Positives that tie with the quantile do not count as above it; "
+            "`automatic` and `RankSVM` are not in the paper. Positives that tie with the quantile are not above it; "
             "where it matters, brackets hold the share with ties in random order, as sorting leaves them.",
             table(cells, with_ties),
             "## What it comes to",
