@@ -71,6 +71,7 @@ def run(arguments: list[str] | None = None) -> int:
             print(error.format_message())
             return BAD_COMMAND_LINE
         text = " ".join(error.format_message().split())
+        text += "" if text.endswith((".", "?", "!")) else "."
         context = getattr(error, "ctx", None)
         hint = "" if context is None else f" Try '{context.command_path} -h'."
         print(f"taufpl: {text[:1].lower()}{text[1:]}{hint}", file=sys.stderr)

@@ -98,8 +98,9 @@ def note(text: str) -> None:
 
 def did_you_mean(name: str, known: list[str]) -> str:
     """A question with the nearest of the known names, or nothing."""
-    near = get_close_matches(name, known, 1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    folded = {each.casefold(): each for each in known}
+    near = get_close_matches(name.casefold(), list(folded), 1, cutoff=0.5)
+    return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _show(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -41,10 +41,12 @@ def read_table(source: Source) -> Any:
         elif source.format == "parquet":
             table = require("pyarrow.parquet", "cli", "to read Parquet").read_table(source.path)
         else:
-            table = require("pyarrow.feather", "cli", "to read Arrow").read_table(source.path)
+            with arrow().memory_map(str(source.path)) as file:
+                table = _open_arrow(file).read_all()
+        names = table.column_names
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise _explained(source, error) from error
-    check_names(source, table.column_names)
+    check_names(source, names)
     if not table.num_rows:
         raise ValueError(f"{source.name}: has a header, but no rows.")
     return table
