@@ -69,13 +69,14 @@ html_show_sourcelink = False
 html_copy_source = False
 templates_path = ["_templates"]
 
-# Files beside this folder that have a page here.
-BESIDE = {
+# Files of the repository whose page here has another name.
+SHOWN_AS = {
     "../README.md": "index.md",
     "../ARCHITECTURE.md": "project/architecture.md",
     "../CHANGELOG.md": "project/changelog.md",
     "../CONTRIBUTING.md": "project/contributing.md",
     "../benchmarks/README.md": "project/benchmarks.md",
+    "gallery/GALLERY_HEADER.rst": "auto/gallery/index.rst",
 }
 # Pages that are announced before they are there: until then, links to them are plain text.
 AWAITED = {"command-line.md", "deployment.md", "reproduction.md", "api/persistence.rst"}
@@ -89,7 +90,7 @@ def relink(text: str, home: Path, shown_in: Path) -> str:
 
     def replace(match: re.Match[str]) -> str:
         target = os.path.relpath(home / match["path"], HERE).replace(os.sep, "/")
-        target = BESIDE.get(target, target)
+        target = re.sub(r"^gallery/(plot_\w+)\.py$", r"auto/gallery/\1.rst", SHOWN_AS.get(target, target))
         if target in MISSING:
             return match["text"].strip("[]")
         path = os.path.relpath(HERE / target, shown_in).replace(os.sep, "/")

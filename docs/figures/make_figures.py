@@ -86,7 +86,9 @@ def certificate() -> None:
         left.plot(passes, primal, color=colour, linewidth=1.8, label=f"{solver}: P(w)")
         left.plot(passes, dual, color=colour, linewidth=1.8, linestyle=":", label=f"{solver}: lower bound D")
         right.plot(passes, gap, color=colour, linewidth=1.8, label=solver)
-    left.set(xscale="log", xlabel="Passes over the data", title="The optimum lies between the two lines", ylim=(0, 1.05))
+    left.set(
+        xscale="log", xlabel="Passes over the data", title="The optimum lies between the two lines", ylim=(0, 1.05)
+    )
     left.set_ylabel("Objective")
     right.set(xscale="log", yscale="log", xlabel="Passes over the data", title="Their distance: the gap, relative")
     for ax in (left, right):
@@ -132,7 +134,7 @@ def projection() -> None:
 
 
 def support(points: Array, k: int) -> Array:
-    """Corners of the averages of `points` with weights of at most 1/k: in each direction, the mean of the k furthest."""
+    """Corners of the averages of `points` with weights up to 1/k: in each direction, the mean of the k furthest."""
     angles = np.linspace(0, 2 * np.pi, 721)
     directions = np.column_stack([np.cos(angles), np.sin(angles)])
     furthest = np.argpartition(-(points @ directions.T), k - 1, axis=0)[:k]

@@ -42,7 +42,9 @@ for name, model in models.items():
 
 figure, ax = plt.subplots(figsize=(7, 5.5), layout="constrained")
 for name in ("the same under 1 %", "TauFPLClassifier"):
-    ROCDisplay.from_estimator(models[name], new_X, new_y, tau=TAU, name=name.replace("the same", "logistic regression"), ax=ax)
+    ROCDisplay.from_estimator(
+        models[name], new_X, new_y, tau=TAU, name=name.replace("the same", "logistic regression"), ax=ax
+    )
 
 # %%
 # Scores of new rows, and the threshold between them. Dark bars are errors.

@@ -4,7 +4,7 @@ Four thresholds, sixty times
 
 How often is a tolerance of 5 % broken? The data are normal, so that the true FPR of every fit is known.
 
-Each dot is one draw of 1,000 negatives and 200 positives, and one fit. What lies to the right of the line has broken the
+Each dot is one draw of 1,000 negatives and 200 positives, and one fit. Dots to the right of the line have broken the
 tolerance.
 """
 
@@ -35,13 +35,19 @@ for draw in range(DRAWS):
     for kind in kinds:
         delta, combine = (None, "refit") if kind == "oob" else (0.05, "mean")
         screen = NeymanPearsonClassifier(
-            LinearDiscriminantAnalysis(), TAU, threshold=kind, delta=delta, combine=combine, n_rounds=5, random_state=draw
+            LinearDiscriminantAnalysis(),
+            TAU,
+            threshold=kind,
+            delta=delta,
+            combine=combine,
+            n_rounds=5,
+            random_state=draw,
         )
         rates[kind].append(true_rates(screen.fit(X, y)))
 
 # %%
-# `train` promises nothing on new data, and `oob` (the paper's way, without a delta) aims at the middle. `np` and `cross`
-# may be broken in one draw of 20, in the long run. `cross` learns from all rows, so that it finds a little more than `np`.
+# `train` promises nothing on new data, and `oob` (the paper's way, without a delta) aims at the middle. `np` and
+# `cross` may be broken in one draw of 20, in the long run. `cross` learns from all rows, and finds a little more.
 
 figure, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 for place, kind in enumerate(kinds):
@@ -53,6 +59,8 @@ for place, kind in enumerate(kinds):
     ax.scatter(fpr[broken], height[broken], s=14, color="#d55e00", alpha=0.8, linewidths=0)
     ax.text(0.0835, place, f"{broken.mean():.0%} broken\nrecall {recall.mean():.0%}", va="center", fontsize=9)
 ax.axvline(TAU, color="0.25", linestyle="--", linewidth=1)
-ax.set(yticks=range(4), yticklabels=kinds, xlim=(0.015, 0.083), xlabel="True false-positive rate", title="Tolerance 5 %")
+ax.set(
+    yticks=range(4), yticklabels=kinds, xlim=(0.015, 0.083), xlabel="True false-positive rate", title="Tolerance 5 %"
+)
 ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 ax.spines[["top", "right"]].set_visible(False)

@@ -24,5 +24,6 @@ X = StandardScaler().fit_transform(X)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for solver in ("newton", "accelerated"):
     ranker = TauFPLRanker(tau=0.1, reg=0.1, solver=solver, tol=1e-4).fit(X, y)
-    print(f"{solver:12} objective {ranker.primal_objective_:.5f}  gap {ranker.dual_gap_:.1e}  {ranker.n_passes_:.0f} passes")
+    gap, passes = ranker.dual_gap_, ranker.n_passes_
+    print(f"{solver:12} objective {ranker.primal_objective_:.5f}  gap {gap:.1e}  {passes:.0f} passes")
     ConvergenceDisplay.from_estimator(ranker, name=solver, ax=ax)
