@@ -101,7 +101,8 @@ def entries(page: Path) -> list[Path]:
     """Where the tables of contents of a page lead, without suffixes."""
     bodies = (match["body"] for match in TOCTREE.finditer(page.read_text(encoding="utf-8")))
     lines = (line.strip() for body in bodies for line in body.splitlines())
-    return [page.parent / line for line in lines if line and not line.startswith(":")]
+    named = (re.sub(r"^.* <(.*)>$", r"\1", line) for line in lines if line and not line.startswith(":"))
+    return [page.parent / name for name in named]
 
 
 def test_every_page_is_in_a_table_of_contents():
