@@ -12,6 +12,7 @@ else
 BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.ready-docs
 
 # Directories are listed too: their time changes when a file is removed.
 SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune -o \
@@ -20,7 +21,7 @@ SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune 
 	-o -name '*.css' -o -name '*.js' -o -name meson.build -o -name py.typed \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench docs figures clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +57,18 @@ format: $(READY) ## Rewrite the sources in the house format
 bench: $(READY) ## Time the projection against its rivals
 	$(BIN)/python benchmarks/projection.py
 
+$(DOCS_READY): $(SOURCES) | $(BIN)/python
+	@touch $@.new
+	$(BIN)/python -m pip install --disable-pip-version-check ".[docs]"
+	@mv $@.new $@
+
+docs: $(DOCS_READY) ## Build the site in docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -b html -W --keep-going -n docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+figures: $(DOCS_READY) ## Draw the pictures of docs/mathematics.md anew
+	$(BIN)/python docs/figures/make_figures.py
+
 clean: ## Remove everything that the other targets made
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf $(VENV) docs/_build docs/auto build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

@@ -289,7 +289,7 @@ class CostSensitiveSVM(CostSensitiveScorer):
     objective_ : float
         P at `coef_` and `intercept_`.
     dual_gap_ : float
-        Bound on how far this is above the minimum, relative to P: |grad P|^2 / (2 reg P), the gradient with respect
+        Bound on how far this is above the minimum, relative to P: ``|grad P|^2 / (2 reg P)``, the gradient with respect
         to (w, b/s).
     n_iter_ : int
         Iterations of liblinear.

@@ -250,7 +250,7 @@ class PartialAUCSVM(LinearScorer):
         Passes over the data.
     history_ : tuple of Record
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of str
         Where X has names.
 
     References

@@ -271,8 +271,8 @@ class RankSVM(LinearScorer):
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
     primal_objective_, dual_objective_ : float
-        P(w), and a lower bound of its minimum: P(w) - |grad P(w)|^2 / (2 reg). This follows from strong convexity, and
-        it is the dual value at the weights 2 max(0, 1 - (s_i - s_j)) / (m n) of the pairs too.
+        P(w), and a lower bound of its minimum: ``P(w) - |grad P(w)|^2 / (2 reg)``. This follows from strong convexity,
+        and it is the dual value at the weights 2 max(0, 1 - (s_i - s_j)) / (m n) of the pairs too.
     dual_gap_ : float
         Their difference relative to P(w).
     converged_ : bool

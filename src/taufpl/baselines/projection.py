@@ -31,15 +31,16 @@ def ibis(
     prune: bool = False,
     out: tuple[Vector, Vector] | None = None,
 ) -> tuple[Vector, Vector]:
-    r"""Project on the top-k simplex by improved bisection.
+    """Project on the top-k simplex by improved bisection.
 
-    .. math:: \min \tfrac12|\alpha - \alpha_0|^2 + \tfrac12|\beta - \beta_0|^2 \quad\text{s.t.}\quad
-              \alpha, \beta \ge 0,\ \textstyle\sum_i \alpha_i = \sum_j \beta_j,
-              \ \beta_j \le \frac1k \sum_i \alpha_i
+    ::
+
+        min  (1/2)|alpha - alpha0|^2 + (1/2)|beta - beta0|^2
+        over alpha, beta >= 0,  sum alpha = sum beta,  beta_j <= (sum alpha)/k
 
     Bisection on the multiplier lambda, in which tangents at the ends of the bracket and the chord between
     them bound the root from both sides; the next point is the middle of those bounds or, once they are tight,
-    one of them [1]_. For k = 1 the function is :math:`\sum[\alpha_0-\lambda]_+ - \sum[\beta_0+\lambda]_+`.
+    one of them [1]_. For k = 1 the function is ``sum [alpha0 - lambda]_+ - sum [beta0 + lambda]_+``.
     For k > 1 the method is carried over: each step on lambda solves for mu by the same search. It ends at the
     exact answer, once the active set stands still.
 
@@ -78,12 +79,13 @@ def ibis(
 def bisection(
     alpha: ArrayLike, beta: ArrayLike, k: int, *, tol: float = 1e-10, out: tuple[Vector, Vector] | None = None
 ) -> tuple[Vector, Vector]:
-    r"""Project on the top-k simplex by bisection with pruned caches, the tau-FPL paper's Algorithm 2.
+    """Project on the top-k simplex by bisection with pruned caches, the tau-FPL paper's Algorithm 2.
 
-    .. math:: f(\lambda) = k\lambda + k\mu(C) + \textstyle\sum_j [\beta_{0j} - \mu(C) - C/k]_+ = 0,
-              \quad C = \sum_i [\alpha_{0i} - \lambda]_+
+    ::
 
-    Bisection on lambda from :math:`(-\max\beta_0, \max\alpha_0)`. The bracket of lambda brackets C, mu and
+        f(lambda) = k lambda + k mu(C) + sum_j [beta0_j - mu(C) - C/k]_+ = 0,    C = sum_i [alpha0_i - lambda]_+
+
+    Bisection on lambda from ``(-max(beta0), max(alpha0))``. The bracket of lambda brackets C, mu and
     delta = mu + C/k too; entries outside their brackets leave the caches for partial sums. mu(C) is found by
     improved bisection in the caches of mu and delta.
 
@@ -117,10 +119,11 @@ def bisection(
 
 
 def ptkc(beta: ArrayLike, k: int) -> Vector:
-    r"""Project on the top-k cone by sorting and exhaustive search, in O(n log n + k n).
+    """Project on the top-k cone by sorting and exhaustive search, in O(n log n + k n).
 
-    .. math:: \min \tfrac12|\beta - \beta_0|^2 \quad\text{s.t.}\quad
-              0 \le \beta_j \le \tfrac1k \textstyle\sum_i \beta_i
+    ::
+
+        min  (1/2)|beta - beta0|^2   over 0 <= beta_j <= (sum beta)/k
 
     After two special cases (the answer is zero; the k largest entries share the total evenly), every pair of
     sizes (entries at the cap, entries between 0 and the cap) is tried in turn. Prefix sums make a check O(1),
@@ -159,11 +162,12 @@ def ptkc(beta: ArrayLike, k: int) -> Vector:
 
 
 def sort_based(alpha: ArrayLike, beta: ArrayLike, k: int, *, weight: float = 1.0) -> tuple[Vector, Vector]:
-    r"""Project on the top-k simplex by sorting, in O(m log m + n log n).
+    """Project on the top-k simplex by sorting, in O(m log m + n log n).
 
-    .. math:: \min \tfrac{a}2|\alpha - \alpha_0|^2 + \tfrac12|\beta - \beta_0|^2 \quad\text{s.t.}\quad
-              \alpha, \beta \ge 0,\ \textstyle\sum_i \alpha_i = \sum_j \beta_j,
-              \ \beta_j \le \frac1k \sum_i \alpha_i
+    ::
+
+        min  (a/2)|alpha - alpha0|^2 + (1/2)|beta - beta0|^2
+        over alpha, beta >= 0,  sum alpha = sum beta,  beta_j <= (sum alpha)/k
 
     Sorted vectors and their prefix sums give the value at a breakpoint in O(log n). Binary searches over the
     breakpoints tell which entries are positive and which at the cap; a linear system then gives the answer.
@@ -207,10 +211,11 @@ def sort_based(alpha: ArrayLike, beta: ArrayLike, k: int, *, weight: float = 1.0
 
 
 def sort_based_cone(beta: ArrayLike, k: int) -> Vector:
-    r"""Project on the top-k cone by sorting, in O(n log n).
+    """Project on the top-k cone by sorting, in O(n log n).
 
-    .. math:: \min \tfrac12|\beta - \beta_0|^2 \quad\text{s.t.}\quad
-              0 \le \beta_j \le \tfrac1k \textstyle\sum_i \beta_i
+    ::
+
+        min  (1/2)|beta - beta0|^2   over 0 <= beta_j <= (sum beta)/k
 
     As `sort_based`, without alpha.
 

@@ -36,7 +36,7 @@ class CollapseDisplay:
     Parameters
     ----------
     sizes : ndarray of shape (n_sizes,)
-        t = |w|, from 0.
+        ``t = |w|``, from 0.
     losses : ndarray of shape (n_shares, n_sizes)
         P(t u).
     shares : ndarray of shape (n_shares,)

@@ -96,5 +96,5 @@ class SquaredHinge(Loss):
         return 0.5 * alpha - 1.0
 
     def best_scale(self, alpha: Vector, quadratic: float) -> float:
-        """S / (2 Q) with S = sum alpha and Q = quadratic + |alpha|^2 / 4."""
+        """S / (2 Q) with S = sum alpha and ``Q = quadratic + |alpha|^2 / 4``."""
         return 0.5 * float(alpha.sum()) / (quadratic + 0.25 * float(alpha @ alpha))

@@ -59,9 +59,9 @@ class OptimalityResiduals:
     Attributes
     ----------
     link : float
-        |w - v/(m reg)| relative to the larger of the two.
+        ``|w - v/(m reg)|`` relative to the larger of the two.
     slope : float
-        max_i |alpha_i + l'(s_i - T_k)|.
+        ``max_i |alpha_i + l'(s_i - T_k)|``.
     ranking : float
         T_k(s-) - (beta . s-) / sum(beta), never negative: do the highest negatives carry the weight?
     infeasibility : float
@@ -190,7 +190,7 @@ class RankingProblem:
         return float(np.partition(negative_scores, -self.k)[-self.k :].mean())
 
     def primal(self, positive_scores: Vector, top_mean: float, squared_norm: float) -> float:
-        """P from the scores of the positives, T_k of the negatives' and |w|^2."""
+        """P from the scores of the positives, T_k of the negatives' and ``|w|^2``."""
         losses = self.loss.value(positive_scores - top_mean)
         return float(losses.mean()) + 0.5 * self.reg * squared_norm
 
@@ -201,7 +201,7 @@ class RankingProblem:
         ----------
         alpha : ndarray of shape (m,)
         squared_norm : float
-            |X+' alpha - X-' beta|^2.
+            ``|X+' alpha - X-' beta|^2``.
 
         Returns
         -------

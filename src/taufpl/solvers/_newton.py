@@ -84,7 +84,7 @@ class Newton:
     1. maximise: project, so that (alpha, beta) is the maximiser of psi's inner problem at the current w;
        v = X+' alpha - X-' beta reads only rows with weight;
     2. certify: w gives a primal value, (alpha, beta) at its best scale a dual one; stop when the gap is small.
-       The gap splits exactly into |m reg w - v|^2 / (2 m reg), the *inner share*, which more Newton steps
+       The gap splits exactly into ``|m reg w - v|^2 / (2 m reg)``, the *inner share*, which more Newton steps
        would remove, and the rest, the *proximal share*, which only a move of the centre can remove;
     3. move the centre to beta if the inner share is small beside the proximal one; sigma grows, and the faster
        the easier the last inner problem was;
