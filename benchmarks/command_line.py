@@ -3,11 +3,12 @@
     python benchmarks/command_line.py [--rows 1000000] [--columns 50] [--options "--model linear"] [--profile]
 
 Peak memory is that of the whole process, as a multiple of the parsed data: rows times columns times eight bytes. With
-``--profile`` the time is divided between our Python code and everything else, compiled code and other libraries.
+``--profile`` it is run once more, and the functions with the most own time are listed.
 """
 
 import argparse
 import cProfile
+import io
 import json
 import pstats
 import resource
@@ -15,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -48,20 +50,22 @@ def measure(path: Path, folder: Path, options: list[str]) -> tuple[dict, float]:
     return json.loads(done.stdout), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024.0
 
 
-def profile(path: Path, folder: Path, options: list[str]) -> dict[str, float]:
-    """Shares of the time: our own Python code, other Python code, and compiled code."""
+def profile(path: Path, folder: Path, options: list[str]) -> list[tuple[str, int, float]]:
+    """Functions with the most own time: name, calls, share. Compiled code counts for the function that calls it."""
     from taufpl.cli._app import run
 
     profiler = cProfile.Profile()
     profiler.enable()
-    run(["fit", str(path), "--target", "y", "-o", str(folder / "m.skops"), *options, "--json"])
+    with redirect_stdout(io.StringIO()):
+        run(["fit", str(path), "--target", "y", "-o", str(folder / "m.skops"), *options, "--json"])
     profiler.disable()
-    shares = {"our Python": 0.0, "other Python": 0.0, "compiled": 0.0}
-    for (file, _, _), (_, _, own, _, _) in pstats.Stats(profiler).stats.items():
-        kind = "compiled" if file == "~" else "our Python" if "taufpl" in file else "other Python"
-        shares[kind] += own
-    total = sum(shares.values())
-    return {kind: seconds / total for kind, seconds in shares.items()}
+    stats = pstats.Stats(profiler)
+    total = sum(own for _, _, own, _, _ in stats.stats.values())
+    rows = [
+        (f"{Path(file).name}: {name}", calls, own / total)
+        for (file, _, name), (_, calls, own, _, _) in stats.stats.items()
+    ]
+    return sorted(rows, key=lambda row: -row[2])[:8]
 
 
 def main() -> None:
@@ -85,8 +89,8 @@ def main() -> None:
         print(f"peak memory: {peak / parsed:.2f} x the parsed data ({peak / 2**20:,.0f} MiB)")
         print(f"reading: {seconds['reading'] / seconds['all']:.1%} of {seconds['all']:.1f} s")
         if given.profile:
-            for kind, share in profile(data, folder, options).items():
-                print(f"{kind}: {share:.1%}")
+            for function, calls, share in profile(data, folder, options):
+                print(f"{share:6.1%} in {calls:,} calls of {function}")
 
 
 if __name__ == "__main__":
