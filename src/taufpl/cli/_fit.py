@@ -82,18 +82,27 @@ def fit_command(
     Numbers are filled and scaled, texts become one feature a level, dates, identifiers and constant columns are left
     out; what was done is printed and kept in the model file.
     """
-    began = time.perf_counter()
     if reg != "cv" and model != "paper":
         raise CommandLineError(f"--reg {reg} is the penalty of --model paper; --model {model} has none.")
     if jobs == 0:
         raise CommandLineError("--jobs must be a number of fits, or -1 for all cores; got 0.")
     check_output(output, data)
-    settings = Settings(
-        tau, delta, threshold.value, model.value, reg if reg == "cv" else float(reg), holdout, seed, jobs
-    )
-    source = find_source(data)
-    with working(f"reading {data}") as tell:
-        training = load_training(source, target, drop or [], positive)
+    weight = reg if reg == "cv" else float(reg)
+    settings = Settings(tau, delta, threshold.value, model.value, weight, holdout, seed, jobs)
+    document, training = _fit_file(find_source(data), output, target, drop or [], positive, settings)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document, training)
+
+
+def _fit_file(
+    source: Source, output: Path, target: str | None, drop: list[str], positive: str | None, settings: Settings
+) -> tuple[dict[str, Any], Training]:
+    """Read, fit, write; what there is to say about it, and the rows, which have been overwritten."""
+    began = time.perf_counter()
+    with working(f"reading {source.name}") as tell:
+        training = load_training(source, target, drop, positive)
         _check_negatives(source, training, settings)
         record = _record(training)
         read = time.perf_counter()
@@ -109,17 +118,14 @@ def fit_command(
         **{name: record[name] for name in ("n_rows", "n_negative", "n_positive")},
         "negative_label": training.negative,
         "positive_label": training.positive,
-        "model_kind": model.value,
+        "model_kind": settings.model,
         "columns": record["layout"]["columns"],
         "n_columns": record["layout"]["n_columns"] or len(training.layout.used),
         "notes": _notes(caught),
         "seconds": {"reading": read - began, "all": time.perf_counter() - began},
         "created": header.created,
     }
-    if as_json:
-        print_json(document)
-    else:
-        _print(document, training)
+    return document, training
 
 
 def _record(training: Training) -> dict[str, Any]:

@@ -38,7 +38,14 @@ def whole_frame(source: Source, batches: list[Any], n_rows: int, layout: Layout)
         for name in categories:
             texts[name][start:stop] = _texts(batch.column(name))
         start = stop
+    del batch
+    release()
     return frame_of(matrix, names, texts)
+
+
+def release() -> None:
+    """Give memory that pyarrow has no more use for back to the system."""
+    arrow().default_memory_pool().release_unused()
 
 
 def batch_frame(source: Source, batch: Any, layout: Layout, first_row: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,6 +17,9 @@ from taufpl.cli._source import TABLES, Source, find_source
 from taufpl.cli._tables import read_names
 from taufpl.persistence import fingerprint, save_model
 from taufpl.thresholding import negatives_needed
+
+# What a header says that only the fit could know.
+_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout")
 
 
 def recalibrate_command(
@@ -40,46 +43,55 @@ def recalibrate_command(
     labelled = _target(source, target, saved.layout.target)
     with working(f"reading {negatives}"):
         rows = load_rows(source, saved.layout, saved.classes if labelled is not None else None, labelled)
-        n_negative = len(rows) if rows.labels is None else int(np.sum(rows.labels == 0))
-        needed = negatives_needed(saved.tau, saved.delta)
-        if n_negative < needed:
-            raise ValueError(
-                f"{source.name}: {n_negative:,} negatives are too few for the guarantee at tau {saved.tau:g} and delta "
-                f"{saved.delta:g}; {needed:,} are needed."
-            )
-        _check_fresh(source, saved, rows)
         before = saved.head.threshold_
-        saved.recalibrate(rows)
-        evidence = saved.head.evidence_
-        # What the model tells itself is told anew; what was added when it was fitted stays.
-        kept = {name: saved.header.training[name] for name in _KEPT if name in saved.header.training}
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        save_model(saved.model, path, training={**kept, "recalibrated": {"at": now, "n_negative": n_negative}})
-    single = evidence[int(np.argmin([each.tau for each in evidence]))] if isinstance(evidence, tuple) else evidence
+        _recalibrate(source, saved, rows, path)
+    found = saved.head.evidence_
+    evidence = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
     document = {
         "output": str(path),
-        "tau": single.tau,
+        "tau": evidence.tau,
         "delta": saved.delta,
         "threshold_before": before,
         "threshold": saved.head.threshold_,
-        "fpr_estimate": single.fpr_estimate,
-        "fpr_upper_bound": single.fpr_upper_bound,
-        "recall_estimate": single.tpr_estimate,
-        "n_negative_used": single.n_negative,
-        "guaranteed": single.guaranteed,
+        "fpr_estimate": evidence.fpr_estimate,
+        "fpr_upper_bound": evidence.fpr_upper_bound,
+        "recall_estimate": evidence.tpr_estimate,
+        "n_negative_used": evidence.n_negative,
+        "guaranteed": evidence.guaranteed,
     }
     if as_json:
         print_json(document)
-        return
+    else:
+        _print(document)
+
+
+def _recalibrate(source: Source, saved: Saved, rows: Rows, path: Path) -> None:
+    """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
+    n_negative = len(rows) if rows.labels is None else int(np.sum(rows.labels == 0))
+    needed = negatives_needed(saved.tau, saved.delta)
+    if n_negative < needed:
+        raise ValueError(
+            f"{source.name}: {n_negative:,} negatives are too few for the guarantee at tau {saved.tau:g} and delta "
+            f"{saved.delta:g}; {needed:,} are needed."
+        )
+    _check_fresh(source, saved, rows)
+    saved.recalibrate(rows)
+    # What the model tells itself is told anew; what was added when it was fitted stays.
+    kept = {name: saved.header.training[name] for name in _KEPT if name in saved.header.training}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    save_model(saved.model, path, training={**kept, "recalibrated": {"at": now, "n_negative": n_negative}})
+
+
+def _print(document: dict[str, Any]) -> None:
     print_facts(
-        str(path),
+        document["output"],
         [
-            ("threshold", f"{number(before)} before, {number(document['threshold'])} now"),
-            ("FPR estimate", percent(single.fpr_estimate)),
-            ("FPR upper bound", f"{percent(single.fpr_upper_bound)} at {1 - saved.delta:.0%} confidence"),
-            ("recall", percent(single.tpr_estimate)),
-            ("negatives used", f"{single.n_negative:,}"),
-            ("guaranteed", "yes" if single.guaranteed else "no"),
+            ("threshold", f"{number(document['threshold_before'])} before, {number(document['threshold'])} now"),
+            ("FPR estimate", percent(document["fpr_estimate"])),
+            ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {1 - document['delta']:.0%} confidence"),
+            ("recall", percent(document["recall_estimate"])),
+            ("negatives used", f"{document['n_negative_used']:,}"),
+            ("guaranteed", "yes" if document["guaranteed"] else "no"),
         ],
     )
 
@@ -92,9 +104,6 @@ def _check_fresh(source: Source, saved: Saved, rows: Rows) -> None:
         raise ValueError(
             f"{source.name}: the model was fitted on these very rows; a guarantee takes negatives it has never seen."
         )
-
-
-_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout")
 
 
 def _target(source: Source, given: str | None, known: str | None) -> str | None:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from taufpl._extras import require
 from taufpl.cli._errors import CommandLineError, did_you_mean, note
-from taufpl.cli._frames import batch_frame, check_finite, frame_of, whole_frame
+from taufpl.cli._frames import batch_frame, check_finite, frame_of, release, whole_frame
 from taufpl.cli._labels import match_labels, read_labels
 from taufpl.cli._layout import Column, Layout, plan_columns
 from taufpl.cli._matrices import Matrix, read_matrix, stream_matrix
@@ -83,6 +83,7 @@ def load_training(source: Source, target: str | None, drop: Sequence[str], posit
     _check_left(source, layout)
     n_rows, batches = table.num_rows, table.select([column.name for column in layout.used]).to_batches()
     del table
+    release()
     return Training(whole_frame(source, batches, n_rows, layout), y, layout, negative, positive_label)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from taufpl._extras import require
 from taufpl.cli._source import Source
 
-_BLOCK = 1 << 23
+_BLOCK = 1 << 20
 # What pyarrow says, in the words of whoever has to mend the file.
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _VALUE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.DOTALL)
@@ -141,6 +141,8 @@ def parse_rows(source: Source, header: bytes, lines: bytes, types: Mapping[str, 
 
 def _read_csv(source: Source, *, threads: bool, types: Mapping[str, Any] | None = None) -> Any:
     csv = require("pyarrow.csv", "cli", "to read CSV")
+    # Parsing takes more memory than its result, and the allocator of the system is the one that gives it back.
+    arrow().set_memory_pool(arrow().system_memory_pool())
     return csv.read_csv(
         str(source.path),
         read_options=csv.ReadOptions(use_threads=threads, block_size=_BLOCK),

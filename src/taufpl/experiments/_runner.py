@@ -31,10 +31,16 @@ def run_tasks(
             delayed(_run)(work, task, settings) for task in waiting
         )
         for task, rows in results:
+            if isinstance(rows, Exception):
+                raise rows
             store.append(rows)
             n_done += 1
             report(n_done, len(tasks), task)
 
 
-def _run(work: Work, task: Task, settings: Settings) -> tuple[Task, list[Row]]:
-    return task, work(task, settings)
+def _run(work: Work, task: Task, settings: Settings) -> tuple[Task, list[Row] | Exception]:
+    # An exception that left the worker would come before results that were finished earlier, and these would be lost.
+    try:
+        return task, work(task, settings)
+    except Exception as error:
+        return task, error
