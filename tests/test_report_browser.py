@@ -226,7 +226,9 @@ def odd_pages(folder):
     """Reports of many kinds, hostile names among them."""
     plain = "word" * 100
     frame = pd.DataFrame(
-        X, columns=[NASTY.replace("\ud800", "") + plain + str(i) for i in range(3)], index=[NASTY] * len(Y)
+        X,
+        columns=[NASTY.replace("\ud800", "") + plain + str(i) for i in range(3)],
+        index=pd.Index([NASTY] * len(Y), dtype=object),
     )
     labels = np.array([NASTY + "0", NASTY + "1"], dtype=object)
     hostile = TauFPLRanker(0.02, tau_scale=9.0).fit(frame, labels[Y])

@@ -152,7 +152,11 @@ def test_drawings_stay_small_for_scores_without_ties():
 
 
 def nasty_page():
-    frame = pd.DataFrame(X, columns=[NASTY.replace("\ud800", "") + str(i) for i in range(3)], index=[NASTY] * len(Y))
+    frame = pd.DataFrame(
+        X,
+        columns=[NASTY.replace("\ud800", "") + str(i) for i in range(3)],
+        index=pd.Index([NASTY] * len(Y), dtype=object),
+    )
     labels = np.array([NASTY + "0", NASTY + "1"], dtype=object)
     model = TauFPLRanker(0.02, tau_scale=9.0).fit(frame, labels[Y])
     return render_report(model, frame, labels[Y], title=NASTY)
