@@ -68,19 +68,21 @@ def _cell(cell: Mean, with_ties: Mean) -> str:
 
 
 def against_paper(cells: Cells) -> str:
-    """In how many cells our rankings reach the figures of the paper's."""
+    """In how many cells our rankings reach the figures of the paper's; the automatic one against the better of both."""
+    papers = OURS[:2]
     lines = []
-    for method in OURS[:2]:
-        pairs = [
-            (cell, printed)
-            for (dataset, tau, own), cell in cells.items()
-            if own == method and (printed := _paper.figure("ranking", dataset, tau, method)) is not None
-        ]
+    for method, rivals in ((papers[0], papers[:1]), (papers[1], papers[1:]), ("automatic", papers)):
+        pairs = []
+        for (dataset, tau, own), cell in cells.items():
+            printed = [_paper.figure("ranking", dataset, tau, rival) for rival in rivals]
+            if own == method and None not in printed:
+                pairs.append((cell, max(printed)))
         reached = sum(cell.value >= printed - cell.error for cell, printed in pairs)
         above = sum(cell.value > printed for cell, printed in pairs)
+        of_both = ", of the better of tau-Rank and 2tau-Rank," if len(rivals) > 1 else ""
         lines.append(
-            f"- {method}: at or above the paper's figure minus one standard error in {reached} of {len(pairs)} cells, "
-            f"above it in {above}."
+            f"- {method}: at or above the paper's figure{of_both} minus one standard error in {reached} of "
+            f"{len(pairs)} cells, above it in {above}."
         )
     return "\n".join(lines)
 
