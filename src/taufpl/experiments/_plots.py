@@ -109,7 +109,7 @@ def _curve(
 
 def draw_times(series: dict[str, list[tuple[float, float]]], title: str, x_label: str, path: Path) -> Path:
     """Seconds against size in log-log, with a line of slope 1 to compare with."""
-    figure, [ax] = _panels(1, width=7.0, height=5.5)
+    figure, [ax] = _panels(1, width=7.5, height=6.0)
     for number, (label, points) in enumerate(series.items()):
         dashes = ("-", "--")[number // len(CYCLE) % 2]
         ax.loglog(
@@ -125,7 +125,7 @@ def draw_times(series: dict[str, list[tuple[float, float]]], title: str, x_label
     ax.loglog([first[0], last], [first[1] / 2, first[1] / 2 * last / first[0]], ":", color=GREY, label="slope 1")
     ax.set(xlabel=x_label, ylabel="seconds", title=title)
     tidy(ax)
-    _legend(figure, ax)
+    _legend(figure, ax, columns=3)
     return save(figure, path)
 
 
@@ -135,6 +135,8 @@ def _tolerance_axis(ax: Any, dataset: str) -> None:
     tidy(ax)
 
 
-def _legend(figure: Any, ax: Any) -> None:
+def _legend(figure: Any, ax: Any, columns: int = 7) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 7), frameon=False, fontsize=9)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(len(labels), columns), frameon=False, fontsize=9
+    )

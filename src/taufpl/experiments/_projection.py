@@ -53,14 +53,15 @@ def run(task: Task, settings: Settings) -> list[Row]:
     """Normal entries, as in the paper; k = 1 and a tenth of the entries."""
     n = task.round
     rng = np.random.default_rng((settings.seed, n))
-    # Shifted to the left for the cone: else hardly an entry is at its cap, and PTkC's search ends at once.
     alpha, beta = rng.normal(size=n), rng.normal(size=n)
+    # Shifted to the left for the cone: else hardly an entry is at its cap, and PTkC's search ends at once.
+    shifted = beta - 1.0
     rows = []
     for k in (1, max(2, int(_SHARE * n))):
         if task.dataset == "simplex":
             taken = seconds(lambda k=k: _PAIR[task.method](alpha, beta, k))  # type: ignore[misc]
         else:
-            taken = seconds(lambda k=k: _CONE[task.method](beta - 1.0, k))  # type: ignore[misc]
+            taken = seconds(lambda k=k: _CONE[task.method](shifted, k))  # type: ignore[misc]
         rows.append({"dataset": task.dataset, "method": task.method, "round": n, "n": n, "k": k, "seconds": taken})
     return rows
 
