@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from recall_cases import TAU, partly_separable, pose
+from taufpl import TauFPLClassifier
 from taufpl.estimators._candidates import (
     as_good_as_best,
     average,
@@ -145,3 +146,15 @@ def test_moments_of_some_features_are_parts_of_those_of_all():
 def test_five_candidates_are_kept_at_most():
     shares = np.array([0.5, 0.52, 0.5, 0.49, 0.51, 0.5, 0.53])
     np.testing.assert_array_equal(as_good_as_best(shares, 10), [0, 1, 2, 4, 6])
+
+
+def test_large_data_are_spared_the_support_vector_machines(monkeypatch):
+    X, y = partly_separable(n=600, m=150)
+
+    def families(limit):
+        monkeypatch.setattr("taufpl.estimators._auto.LARGE", limit)
+        model = TauFPLClassifier(0.05, threshold="train", cv=2, random_state=0).fit(X, y)
+        return {name.split("(")[0].removeprefix("screened ") for name in model.selection_["candidate"]}
+
+    assert families(X.size) == {"logistic", "svm", "normal", "trimmed"}
+    assert families(X.size - 1) == {"logistic", "normal", "trimmed"}

@@ -20,6 +20,10 @@ Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
+# Values of X, stored ones if it is sparse, from which on no candidate may take a multiple of X in memory.
+LARGE = 20_000_000
+
+
 class AutoFitter:
     """Fits the candidates that held-out folds could not tell from the best, and averages them.
 
@@ -45,6 +49,8 @@ class AutoFitter:
         self.tau = tau
         self.cv = cv
         self.n_jobs = n_jobs
+        # By all of X, not by the rows of a fold: every fold must have the same candidates.
+        self.frugal = X.size > LARGE
         self.kept: list[Name] = []
         self.selection: dict[str, Any] = {}
 
@@ -52,7 +58,7 @@ class AutoFitter:
         """Judge all candidates on folds of these rows."""
         positive, negative = split_rows(rows, self.positive_rows)
         folds = make_folds(self.cv, positive, negative)
-        judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau) for fold in folds)
+        judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau, self.frugal) for fold in folds)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])
         mean = shares.mean(axis=1)
@@ -82,9 +88,9 @@ class AutoFitter:
         return True
 
 
-def _judge(X: Any, fold: Fold, tau: float) -> dict[Name, float]:
+def _judge(X: Any, fold: Fold, tau: float, frugal: bool) -> dict[Name, float]:
     """Held-out share of every candidate on one fold."""
-    found, _ = _find(X, fold.positive, fold.negative, tau)
+    found, _ = _find(X, fold.positive, fold.negative, tau, frugal=frugal)
     held_out = as_operator(X[np.concatenate((fold.held_out_positive, fold.held_out_negative))])
     shares = {}
     for candidate in found:
@@ -95,7 +101,7 @@ def _judge(X: Any, fold: Fold, tau: float) -> dict[Name, float]:
 
 
 def _find(
-    X: Any, positive: Rows, negative: Rows, tau: float, wanted: list[Name] | None = None
+    X: Any, positive: Rows, negative: Rows, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
 ) -> tuple[list[Candidate], Spread]:
     """Candidates on some rows of X, copied, positives first."""
     part = X[np.concatenate((positive, negative))]
@@ -103,4 +109,4 @@ def _find(
     # k and reg are the candidates' own affair.
     problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, cut + negative.size), 1, 1.0)
     spread = Spread.of(problem)
-    return find_candidates(part, problem, spread, tau, wanted), spread
+    return find_candidates(part, problem, spread, tau, wanted, frugal=frugal), spread

@@ -68,7 +68,13 @@ class Candidate:
 
 
 def find_candidates(
-    X: Any, problem: RankingProblem, spread: Spread, tau: float, wanted: Collection[Name] | None = None
+    X: Any,
+    problem: RankingProblem,
+    spread: Spread,
+    tau: float,
+    wanted: Collection[Name] | None = None,
+    *,
+    frugal: bool = False,
 ) -> list[Candidate]:
     """All candidates, or those that are wanted, in a fixed order, the simpler first.
 
@@ -83,12 +89,14 @@ def find_candidates(
     tau : float
     wanted : collection of names, default=None
         Those of the candidates to be found; None stands for all.
+    frugal : bool, default=False
+        Whether to leave out the support vector machines: liblinear holds 16 bytes for a value of X beside X itself.
     """
     is_positive = np.zeros(problem.operator.shape[0], dtype=bool)
     is_positive[problem.positive_rows] = True
     knows_tau = wanted is None or any(name[0] in ("normal", "trimmed") for name in wanted)
     needed = None if wanted is None else {*wanted, *([_START] if knows_tau else [])}
-    found = list(plain_candidates(X, is_positive, needed))
+    found = list(plain_candidates(X, is_positive, needed, frugal=frugal))
     if knows_tau:
         start = next(candidate.coef for candidate in found if candidate.name == _START)
         found += tau_candidates(problem, spread, tau, start)
@@ -98,11 +106,11 @@ def find_candidates(
 
 
 def plain_candidates(
-    X: Any, is_positive: NDArray[np.bool_], needed: Collection[Name] | None = None
+    X: Any, is_positive: NDArray[np.bool_], needed: Collection[Name] | None = None, *, frugal: bool = False
 ) -> Iterator[Candidate]:
     """Logistic regression, and support vector machines to which a false positive costs more; they know no tau."""
     models: dict[Name, Any] = {("logistic", strength): _logistic(strength, X.shape[1]) for strength in _LOGISTIC}
-    for cost, strength in _SVM:
+    for cost, strength in () if frugal else _SVM:
         weights = {False: cost, True: 1.0}
         svm = LinearSVC(C=strength, class_weight=weights, dual=False, tol=1e-3, max_iter=200)
         models["svm", cost, strength] = svm
