@@ -51,7 +51,7 @@ def draw_ranking(cells: dict[CellKey, Mean], folder: Path) -> list[Path]:
             printed = [pair for pair in printed if pair[1] is not None]
             if printed:
                 ax.plot(*zip(*printed, strict=True), "x", color=colour, markersize=7, alpha=0.8)
-        _tolerance_axis(ax, dataset)
+        _tolerance_axis(ax, dataset, taus)
         ax.set_ylabel("share of positives at the top" if ax is axes[0] else "")
     axes[0].plot([], [], "x", color=GREY, label="printed in the paper")
     _legend(figure, axes[0])
@@ -74,7 +74,7 @@ def draw_classification(cells: dict[CellKey, ClassifierCell | None], folder: Pat
             ]
             if printed:
                 ax.plot(*zip(*printed, strict=True), "x", color=colour, markersize=7, alpha=0.8)
-        _tolerance_axis(ax, dataset)
+        _tolerance_axis(ax, dataset, _paper.taus("classification", dataset))
         ax.set_ylim(0, 1.6)
         ax.set_ylabel("NP-score of the mean rates (less is better)" if ax is axes[0] else "")
     axes[0].plot([], [], "x", color=GREY, label="printed in the paper")
@@ -87,9 +87,11 @@ def _draw_violations(cells: dict[CellKey, ClassifierCell | None], datasets: Sequ
     for ax, dataset in zip(axes, datasets, strict=True):
         for colour, method in zip(CYCLE, OWN, strict=True):
             _curve(ax, cells, dataset, method, "violations", color=colour, label=method)
-        for colour, method in zip(CYCLE, GUARANTEED, strict=False):
+        colours = dict(zip(OWN, CYCLE, strict=True))
+        for method in GUARANTEED:
+            colour = colours[method.removesuffix(" np")]
             _curve(ax, cells, dataset, method, "violations", color=colour, linestyle="--", label=method)
-        _tolerance_axis(ax, dataset)
+        _tolerance_axis(ax, dataset, _paper.taus("classification", dataset))
         ax.set_ylim(-0.03, 1.03)
         ax.set_ylabel("share of rounds with test FPR above tau" if ax is axes[0] else "")
     _legend(figure, axes[0])
@@ -129,9 +131,11 @@ def draw_times(series: dict[str, list[tuple[float, float]]], title: str, x_label
     return save(figure, path)
 
 
-def _tolerance_axis(ax: Any, dataset: str) -> None:
+def _tolerance_axis(ax: Any, dataset: str, taus: Sequence[float]) -> None:
     ax.set(xscale="log", xlabel="tolerated FPR", title=dataset)
     percent_axis(ax.xaxis)
+    ax.set_xticks(taus)
+    ax.tick_params(axis="x", which="minor", bottom=False)
     tidy(ax)
 
 
