@@ -78,6 +78,10 @@ SHOWN_AS = {
     "../CHANGELOG.md": "project/changelog.md",
     "../CONTRIBUTING.md": "project/contributing.md",
     "../benchmarks/README.md": "project/benchmarks.md",
+    **{
+        f"../results/{name}/table.md": f"project/results-{name}.md"
+        for name in ("ranking", "classification", "projection", "scaling")
+    },
     "gallery/GALLERY_HEADER.rst": "auto/gallery/index.rst",
 }
 # Pages that are announced before they are there: until then, links to them are plain text.
