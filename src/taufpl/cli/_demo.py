@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taufpl._extras import require
-from taufpl.cli._output import Json, percent, print_json, print_rows, working, written_whole
+from taufpl._files import written_whole
+from taufpl.cli._output import Json, percent, print_json, print_rows, working
 from taufpl.cli._pipelines import head_of
 from taufpl.datasets import load_spambase
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier

@@ -10,11 +10,12 @@ import numpy as np
 import typer
 from typer.core import TyperCommand
 
+from taufpl._files import written_whole
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
 from taufpl.cli._layout import Layout
 from taufpl.cli._options import Model
-from taufpl.cli._output import check_output, print_json, working, written_whole
+from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._rows import stream_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import find_source

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from taufpl._files import draft_of
 
 JSON_HELP = "Print one JSON document instead of a table."
 Json = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
@@ -111,7 +111,7 @@ def check_output(path: Path, *inputs: Path | None) -> None:
     for other in inputs:
         if other is not None and other.exists() and path.exists() and path.samefile(other):
             raise ValueError(f"{path}: is the file that is read; name another one for the output.")
-    probe = _beside(path)
+    probe = draft_of(path)
     try:
         probe.open("xb").close()
     except OSError as error:
@@ -119,19 +119,3 @@ def check_output(path: Path, *inputs: Path | None) -> None:
     finally:
         with suppress(OSError):
             probe.unlink()
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A name beside the target to write to; it becomes the target if all goes well, and vanishes if not."""
-    target = Path(os.path.realpath(path))
-    draft = _beside(target)
-    try:
-        yield draft
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".taufpl-{secrets.token_hex(8)}.tmp")

@@ -11,8 +11,9 @@ import numpy as np
 import typer
 
 from taufpl._extras import require
+from taufpl._files import written_whole
 from taufpl.cli._options import ChunkRows, Data, Model
-from taufpl.cli._output import Json, check_output, percent, print_facts, print_json, working, written_whole
+from taufpl.cli._output import Json, check_output, percent, print_facts, print_json, working
 from taufpl.cli._rows import CHUNK_ROWS, Rows, stream_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import find_source

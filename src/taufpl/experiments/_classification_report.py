@@ -7,7 +7,7 @@ from pathlib import Path
 
 from taufpl.experiments import _paper
 from taufpl.experiments._classification import DELTA, GUARANTEED, OURS, OWN
-from taufpl.experiments._store import write_beside
+from taufpl.experiments._store import write_text
 from taufpl.experiments._summary import CellKey, ClassifierCell, classifier_cells
 from taufpl.experiments._tables import command_to_fill, markdown, percent, rate, share
 from taufpl.experiments._tasks import Row
@@ -40,7 +40,7 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
         ]
     )
     path = folder / "table.md"
-    write_beside(path, text + "\n")
+    write_text(path, text + "\n")
     return [path, *draw_classification(cells, folder)]
 
 

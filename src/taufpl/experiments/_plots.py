@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from taufpl._extras import require
+from taufpl._files import written_whole
 from taufpl.experiments import _paper
 from taufpl.experiments._classification import GUARANTEED, OWN
 from taufpl.experiments._ranking import METHODS
@@ -25,9 +26,8 @@ def _panels(n: int, *, width: float = 4.6, height: float = 4.4) -> tuple[Any, An
 
 def save(figure: Any, path: Path) -> Path:
     """Write a picture beside and rename it."""
-    beside = path.with_name(path.stem + ".part.png")
-    figure.savefig(beside, dpi=_DPI)
-    beside.replace(path)
+    with written_whole(path) as draft:
+        figure.savefig(draft, dpi=_DPI, format="png")
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from taufpl.baselines import projection as peers
-from taufpl.experiments._store import write_beside
+from taufpl.experiments._store import write_text
 from taufpl.experiments._tables import markdown
 from taufpl.experiments._tasks import Row, Settings, Task
 from taufpl.experiments._timing import seconds, slope
@@ -82,7 +82,7 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
             text += [f"## On the top-k {name}, normal entries (seconds)", _table(series)]
             title = f"Projection on the top-k {name}"
             paths.append(draw_times(dict(series), title, "entries", folder / f"{name}.png"))
-    write_beside(folder / "table.md", "\n\n".join(text) + "\n")
+    write_text(folder / "table.md", "\n\n".join(text) + "\n")
     return [folder / "table.md", *paths]
 
 

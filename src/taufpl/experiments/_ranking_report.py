@@ -8,7 +8,7 @@ from pathlib import Path
 
 from taufpl.experiments import _paper
 from taufpl.experiments._ranking import METHODS, OURS
-from taufpl.experiments._store import write_beside
+from taufpl.experiments._store import write_text
 from taufpl.experiments._summary import CellKey, Mean, mean, ranking_cells
 from taufpl.experiments._tables import command_to_fill, markdown, percent, share
 from taufpl.experiments._tasks import Row
@@ -40,7 +40,7 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
         ]
     )
     path = folder / "table.md"
-    write_beside(path, text + "\n")
+    write_text(path, text + "\n")
     return [path, *draw_ranking(cells, folder)]
 
 

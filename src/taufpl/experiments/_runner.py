@@ -25,21 +25,24 @@ def run_tasks(
     waiting = [task for task in tasks if task.key not in done]
     n_done = len(tasks) - len(waiting)
     report(n_done, len(tasks), None)
+    errors: list[Exception] = []
+    # After an error nothing new is started, and what is under way is waited for and kept.
+    calls = (delayed(_run)(work, task, settings) for task in waiting if not errors)
     # One thread of BLAS each: the tasks themselves fill the cores.
     with parallel_config(backend="loky", inner_max_num_threads=1):
-        results = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")(
-            delayed(_run)(work, task, settings) for task in waiting
-        )
-        for task, rows in results:
+        for task, rows in Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")(calls):
             if isinstance(rows, Exception):
-                raise rows
+                errors.append(rows)
+                continue
             store.append(rows)
             n_done += 1
             report(n_done, len(tasks), task)
+    if errors:
+        raise errors[0]
 
 
 def _run(work: Work, task: Task, settings: Settings) -> tuple[Task, list[Row] | Exception]:
-    # An exception that left the worker would come before results that were finished earlier, and these would be lost.
+    # An exception that left the worker would overtake results that were finished earlier, and these would be lost.
     try:
         return task, work(task, settings)
     except Exception as error:

@@ -20,7 +20,7 @@ from taufpl.baselines import (
 from taufpl.datasets import upsample
 from taufpl.estimators import TauFPLRanker
 from taufpl.experiments._data import Data, read
-from taufpl.experiments._store import write_beside
+from taufpl.experiments._store import write_text
 from taufpl.experiments._tables import markdown, percent
 from taufpl.experiments._tasks import Row, Settings, Task, joined, noted
 from taufpl.experiments._timing import seconds, slope
@@ -103,7 +103,7 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
                 notes[row["method"]] = notes.get(row["method"], "") or row["note"]
         text += [f"## {dataset}", _table(series, notes)]
         paths.append(draw_times(dict(series), f"One fit on {dataset}, repeated", "rows", folder / f"{dataset}.png"))
-    write_beside(folder / "table.md", "\n\n".join(text) + "\n")
+    write_text(folder / "table.md", "\n\n".join(text) + "\n")
     return [folder / "table.md", *paths]
 
 

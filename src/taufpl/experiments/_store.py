@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from taufpl._files import write_whole
 from taufpl.experiments._tasks import Row, Task
 
 Key = tuple[str, str, int]
@@ -77,16 +78,15 @@ class RoundsFile:
         return [row for row in reader if None not in row and None not in row.values()]
 
     def _rewrite(self) -> None:
-        beside = self.path.with_suffix(".part")
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, self.columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
-        beside.replace(self.path)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_text(self.path, text.getvalue())
 
     def _check_settings(self, path: Path, settings: dict[str, Any]) -> None:
         if not path.exists():
-            write_beside(path, json.dumps(settings, indent=2) + "\n")
+            write_text(path, json.dumps(settings, indent=2) + "\n")
             return
         found = json.loads(path.read_text("utf-8"))
         if found != settings:
@@ -101,9 +101,6 @@ def key_of(row: Row) -> Key:
     return row["dataset"], row["method"], int(row["round"])
 
 
-def write_beside(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write a whole file, or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
+    write_whole(path, text.encode())

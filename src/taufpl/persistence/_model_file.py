@@ -19,9 +19,9 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 from taufpl._extras import require
+from taufpl._files import write_whole
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
 from taufpl.persistence._audit import read_schema, refused_types
-from taufpl.persistence._files import write_whole
 from taufpl.persistence._soundness import check_sound
 from taufpl.persistence._summary import plain, training_summary
 from taufpl.persistence._trusted import TRUSTED

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._files import write_whole
 from taufpl.estimators._linear import score_rounding
 from taufpl.exceptions import ExportError
 from taufpl.persistence._anatomy import Anatomy, Scorer, take_apart
-from taufpl.persistence._files import write_whole
 from taufpl.persistence._json import finite_threshold
 from taufpl.persistence._onnx_fallback import add_scorer
 from taufpl.persistence._onnx_graph import Block, Graph, session

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from taufpl._files import write_whole
 from taufpl.report import _details, _sections
 from taufpl.report._findings import Findings, investigate
 from taufpl.report._format import rate
@@ -163,7 +163,10 @@ def write_report(
         training=training,
         data_is_new=data_is_new,
     )
-    return _write_whole(Path(path), page)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, page.encode())
+    return target
 
 
 def _body(found: Findings) -> str:
@@ -193,17 +196,3 @@ def _body(found: Findings) -> str:
             _details.parameters_section(found),
         ]
     )
-
-
-def _write_whole(path: Path, page: str) -> Path:
-    """Write beside, then rename: other processes see the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name[:100]}-{secrets.token_hex(8)}.part")
-    try:
-        with beside.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(page)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    return path

@@ -1,0 +1,70 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file as :func:`written_whole` does.
+
+    Parameters
+    ----------
+    path : path-like
+    data : bytes
+    """
+    with written_whole(path) as draft, draft.open("xb") as file:
+        file.write(data)
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Write beside the target, bring it to the disk, then rename: whoever looks sees the old file or the new one.
+
+    Whatever goes wrong on the way (a full disk, Ctrl-C, a folder that cannot be written to), the target stays as it
+    was and nothing is left beside it.
+
+    Parameters
+    ----------
+    path : path-like
+        A link is followed; a file that is there keeps its permissions.
+
+    Yields
+    ------
+    Path
+        What to write to instead.
+    """
+    target = Path(os.path.realpath(path))
+    draft = draft_of(target)
+    try:
+        yield draft
+        _sync(draft)
+        if target.exists():
+            shutil.copymode(target, draft)
+        os.replace(draft, target)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    if os.name == "posix":
+        # The new name, too; not every system lets a folder be opened.
+        with suppress(OSError):
+            _sync(target.parent)
+
+
+def draft_of(path: Path) -> Path:
+    """A name beside a file that nothing else uses."""
+    return path.with_name(f".taufpl-{secrets.token_hex(8)}.tmp")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
