@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
+from taufpl import _files
 from taufpl._extras import require
-from taufpl.cli import _output, _predict
+from taufpl.cli import _predict
 
 FIT = "fit {} --target y --tau 0.05 --model logistic -o out.skops"
 PREDICT = "predict good.skops {} -o out.csv"
@@ -261,7 +262,7 @@ def test_an_interrupt_between_writing_and_renaming_leaves_the_old_file(place, tm
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_output.os, "replace", interrupted)
+    monkeypatch.setattr(_files.os, "replace", interrupted)
     done = command("predict", place / "good.skops", place / "good.csv", "-o", tmp_path / "out.csv")
     assert done.code == 130
     assert "interrupted" in done.err
