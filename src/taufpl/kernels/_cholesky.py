@@ -159,19 +159,12 @@ class _Growing:
 
     def refresh(self, rows: Rows) -> Matrix:
         """What is left between some rows; where it is rounding the diagonal is corrected, so that none comes twice."""
-        known = self.factor[rows, : len(self.pivots)]
         values = np.empty((len(rows), len(rows)))
         self.kernel.against(self._named(rows), np.float64)(self.X[rows], values)
-        if not np.abs(values - values.T).max() <= self.doubt:
-            raise ValueError(
-                "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
-            )
+        self._check_symmetry(values)
+        known = self.factor[rows, : len(self.pivots)]
         values -= known @ known.T
-        if np.abs(values.diagonal() - self.residual[rows]).max() > self.doubt:
-            raise ValueError(
-                "k(x, x) of a row with itself differs from k(x, y) of two equal rows. A kernel with noise on its "
-                "diagonal has no features; add the noise to the model instead."
-            )
+        self._check_pairs(values, self.residual[rows])
         fresh = values.diagonal()
         self.residual[rows] = np.where(fresh > self.floor, self.residual[rows], fresh)
         np.fill_diagonal(values, self.residual[rows])
@@ -203,6 +196,7 @@ class _Growing:
 
     def finish(self, tol: float) -> PartialFactor:
         """The factor up to the first pivot at which the error is small enough."""
+        self.refresh(np.unique(np.linspace(0, len(self.factor) - 1, _BLOCK).astype(np.intp)))  # for its checks
         small_enough = np.flatnonzero(self.path <= tol)
         n_kept = int(small_enough[0]) + 1 if small_enough.size else len(self.pivots)
         surplus = self.factor[:, n_kept : len(self.pivots)]
@@ -223,6 +217,24 @@ class _Growing:
                 "features. Give other rows, or another kernel."
             )
 
+    def _check_symmetry(self, values: Matrix) -> None:
+        if not np.abs(values - values.T).max() <= self.doubt:
+            raise ValueError(
+                "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
+            )
+
+    def _check_pairs(self, left: Matrix, residual: Vector) -> None:
+        """Hold what is left between some rows against what is known of its diagonal."""
+        if np.abs(left.diagonal() - residual).max() > self.doubt:
+            raise ValueError(
+                "k(x, x) of a row with itself differs from k(x, y) of two equal rows. A kernel with noise on its "
+                "diagonal has no features; add the noise to the model instead."
+            )
+        bound = np.sqrt(np.maximum(residual, 0.0))
+        if (np.abs(left) > np.outer(bound, bound) + self.doubt).any():
+            what = "what is left of some k(x, y) is more than k(x, x) and k(y, y) allow"
+            raise ValueError(_not_semidefinite(self.kernel, what))
+
     def _check_residual(self) -> None:
         lowest = float(self.residual.min())
         if not lowest >= -self.doubt:
@@ -238,7 +250,7 @@ def _not_semidefinite(kernel: Kernel, what: str) -> str:
     name = kernel.function if isinstance(kernel.function, str) else "a callable"
     if name == "precomputed":
         return (
-            f"The precomputed kernel matrix is not positive semidefinite, or not finite: {what}. Give a matrix that is; "
+            f"The precomputed kernel matrix is not positive semidefinite, or not finite: {what}. Give one that is; "
             "one that was computed in single precision must be of type float32, so that its rounding is known."
         )
     return (

@@ -1,0 +1,121 @@
+"""Features of low rank: time against that of BLAS for the same products, time and error against scikit-learn's.
+
+    python benchmarks/kernel_features.py [--quick]
+
+Stages are timed one after the other on the same rows; their sum differs from the whole by what runs side by side. The
+whole, the stages and BLAS use the same number of threads. Errors are trace(K - F F') / trace K, by definition.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from threadpoolctl import threadpool_limits
+
+from taufpl import PivotedCholeskyFeatures
+from taufpl.kernels import make_kernel
+from taufpl.kernels._cholesky import partial_cholesky
+from taufpl.kernels._map import _solve, _solve_steps
+from taufpl.operators._chunks import map_chunks
+from taufpl.operators._threads import n_threads
+
+N_CANDIDATES = 20_000
+
+
+def rows(n, d, dtype, seed=0):
+    """A mixture of 20 normal clouds with decaying axes: neither of full dimension nor flat."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(20, d)) * 1.5
+    X = rng.normal(size=(n, d)).astype(dtype)
+    X *= (1.0 / np.sqrt(1.0 + np.arange(d))).astype(dtype)
+    X += (centres / np.sqrt(1.0 + np.arange(d))).astype(dtype)[rng.integers(20, size=n)]
+    return X
+
+
+def seconds(call):
+    start = time.perf_counter()
+    answer = call()
+    return time.perf_counter() - start, answer
+
+
+def blas_seconds(n, d, r, dtype):
+    """Products of the same size: n x d x r for kernel values, and half of n x r x r for the solve; on 1/8 of the rows."""
+    part = n // 8
+    rng = np.random.default_rng(0)
+    X, L = rng.random((part, d), dtype=np.float32).astype(dtype), rng.random((d, r)).astype(dtype)
+    V, T = np.empty((part, r), dtype), rng.random((r, r // 2)).astype(dtype)
+    half = np.empty((part, r // 2), dtype)
+    np.matmul(X, L, out=V), np.matmul(V, T, out=half)  # warm-up
+    values = min(seconds(lambda: np.matmul(X, L, out=V))[0] for _ in range(3))
+    solve = min(seconds(lambda: np.matmul(V, T, out=half))[0] for _ in range(3))
+    return 8 * values, 8 * solve
+
+
+def stages(X, r):
+    """Seconds of the choice of landmarks, of all kernel values, and of the solve, each alone."""
+    kernel = make_kernel("rbf", X=X)
+    rng = np.random.default_rng(0)
+    candidates = np.sort(rng.choice(len(X), min(N_CANDIDATES, len(X)), replace=False))
+    choice, chosen = seconds(lambda: partial_cholesky(kernel, X, r, 1e-6, "random", rng, candidates))
+    fill = kernel.against(X[candidates[chosen.pivots]], X.dtype)
+    steps = _solve_steps(chosen.triangle, X.dtype)
+    F = np.empty((len(X), len(chosen.pivots)), X.dtype)
+    F[...] = 0.0  # pages are handed out here, not in a stage
+    values, _ = seconds(lambda: map_chunks(lambda part: fill(X[part], F[part]), len(X), F.strides[0]))
+    solve, _ = seconds(lambda: map_chunks(lambda part: _solve(steps, F[part]), len(X), F.strides[0]))
+    return choice, values, solve
+
+
+def speed(n, d, r, dtype):
+    X = rows(n, d, dtype)
+    whole, _ = seconds(lambda: PivotedCholeskyFeatures(r, random_state=0).fit_transform(X))
+    choice, values, solve = stages(X, r)
+    with threadpool_limits(n_threads()):
+        blas_values, blas_solve = blas_seconds(n, d, r, dtype)
+    rest = max(0.0, whole - choice - values - solve)
+    ratio = whole / (blas_values + blas_solve)
+    size = f"{n:,} x {d}, {r} landmarks, {np.dtype(dtype)}"
+    print(f"| {size} | {whole:.1f} | {choice:.1f} | {values:.1f} ({values / blas_values:.1f}) |", end="")
+    print(f" {solve:.1f} ({solve / blas_solve:.1f}) | {rest:.1f} | {ratio:.1f} |", flush=True)
+
+
+def rivals(n, d, r):
+    """Seconds of fit_transform, relative trace error, and root mean square error of pairs, at the same rank."""
+    X = rows(n, d, np.float64)
+    gamma = make_kernel("rbf", X=X).gamma
+    K = make_kernel("rbf", gamma, X=X).between(X[:2000])
+    contenders = {
+        "random": PivotedCholeskyFeatures(r, gamma=gamma, random_state=0),
+        "greedy": PivotedCholeskyFeatures(r, gamma=gamma, pivoting="greedy", random_state=0),
+        "random, all rows as candidates": PivotedCholeskyFeatures(r, gamma=gamma, n_candidates=None, random_state=0),
+        "Nystroem": Nystroem(n_components=r, gamma=gamma, random_state=0),
+        "RBFSampler": RBFSampler(n_components=r, gamma=gamma, random_state=0),
+    }
+    for name, contender in contenders.items():
+        time.sleep(0.2)
+        with threadpool_limits(n_threads()):
+            took, F = seconds(lambda contender=contender: contender.fit_transform(X))
+        trace = f"{1.0 - (F**2).sum() / n:.5f}" if name != "RBFSampler" else "-"
+        pairs = np.sqrt(((K - F[:2000] @ F[:2000].T) ** 2).mean())
+        print(f"| {n:,} x {d}, {r} | {name} | {took:.2f} | {trace} | {pairs:.5f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    share = 10 if parser.parse_args().quick else 1
+    print(f"{n_threads()} threads\n")
+    print("| rows | whole, s | choice | kernel values (times BLAS) | solve (times BLAS) | rest | whole, times BLAS |")
+    print("|---|---|---|---|---|---|---|")
+    speed(1_000_000 // share, 50, 500, np.float32)
+    speed(200_000 // share, 50, 300, np.float32)
+    speed(200_000 // share, 50, 300, np.float64)
+    print("\n| rows, rank | features | seconds | trace error | error of pairs |")
+    print("|---|---|---|---|---|")
+    for d in (5, 50):
+        rivals(50_000 // share, d, 300)
+
+
+if __name__ == "__main__":
+    main()
