@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels._functions import Kernel
-from taufpl.operators._chunks import map_chunks
+from taufpl.operators._chunks import map_chunks, scratch
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -178,9 +178,10 @@ class _Growing:
         inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True, check_finite=False).T
 
         def work(part: slice) -> Vector:
-            values = np.empty((part.stop - part.start, len(pivots)))
+            shape = (part.stop - part.start, len(pivots))
+            values, explained = scratch("values", shape, np.float64), scratch("product", shape, np.float64)
             fill(self.X[part], values)
-            values -= self.factor[part, :first] @ known.T
+            values -= np.matmul(self.factor[part, :first], known.T, out=explained)
             new = self.factor[part, first:last]
             np.matmul(values, inverse, out=new)
             np.square(new, out=values)
