@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 
 from taufpl.kernels._scale import resolve_gamma
-from taufpl.operators._chunks import for_each_chunk
+from taufpl.operators._chunks import map_chunks
 from taufpl.operators._pairs import FixedRows, is_dense, square_sums, work_type
 
 Array = NDArray[Any]
@@ -92,7 +92,7 @@ class Kernel:
         dtype = work_type(X, Y)
         values = np.empty((X.shape[0], Y.shape[0]), dtype)
         fill = self.against(Y, dtype)
-        for_each_chunk(lambda part: fill(X[part], values[part]), X.shape[0], values.strides[0])
+        map_chunks(lambda part: fill(X[part], values[part]), X.shape[0], values.strides[0])
         return values
 
     def against(self, Y: Any, dtype: Any) -> Fill:
@@ -158,7 +158,7 @@ class Kernel:
             _raise_to(self.degree, products)
 
     def _fill_slowly(self, X: Any, Y: Any, out: Array) -> None:
-        out[...] = self._slowly(X, Y)
+        out[...] = self._slowly(X.astype(out.dtype, copy=False), Y.astype(out.dtype, copy=False))
 
     def _slowly(self, X: Any, Y: Any) -> Array:
         """Kernels that scikit-learn computes."""
@@ -167,6 +167,8 @@ class Kernel:
             distances *= -self.gamma
             return np.exp(distances, out=distances)
         if self.function == "chi2":
+            # scikit-learn's loop refuses arrays that must not be written to, though it only reads them.
+            X, Y = np.require(X, requirements="W"), np.require(Y, requirements="W")
             return np.asarray(chi2_kernel(X, Y, gamma=self.gamma))
         return np.asarray(pairwise_kernels(X, Y, metric=self.function, **self.kernel_params))
 
@@ -185,8 +187,9 @@ def make_kernel(
     ----------
     kernel : str or callable, default="rbf"
         "linear", "rbf", "poly" (or "polynomial"), "sigmoid", "laplacian", "chi2", "cosine" or "precomputed"; or a
-        kernel of :mod:`sklearn.gaussian_process.kernels`, which gets whole matrices. Any other callable gets two rows and
-        returns a number, as in :func:`sklearn.metrics.pairwise.pairwise_kernels` and all of scikit-learn but SVC.
+        kernel of :mod:`sklearn.gaussian_process.kernels`, which gets whole matrices. Any other callable gets two rows
+        and returns a number, as in :func:`sklearn.metrics.pairwise.pairwise_kernels` and all of scikit-learn but SVC;
+        it may be called in several threads at once.
     gamma : float or {"median", "scale", "auto"}, default="median"
         Of "rbf", "laplacian", "chi2", "poly" and "sigmoid"; the others have none.
 
@@ -259,7 +262,7 @@ def _check_counts(X: Any) -> None:
         raise ValueError('kernel="chi2" takes no sparse matrix; X.toarray() makes a dense one of it.')
     if X.min() < 0:
         raise ValueError(
-            f'kernel="chi2" is for values that are not negative, such as counts; X goes down to {X.min():g}. '
+            f'Negative values in data passed to kernel="chi2": X goes down to {X.min():g}, but must be 0 or more. '
             'Shift the values (MinMaxScaler), or take kernel="laplacian".'
         )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TypeVar
 
 from taufpl.operators._blas import one_blas_thread
 from taufpl.operators._threads import n_threads
+
+Answer = TypeVar("Answer")
 
 # A chunk's results take at most so many bytes: about the second level of a cache.
 _BYTES = 1 << 20
@@ -22,7 +24,7 @@ def chunks(n_rows: int, row_bytes: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
-def for_each_chunk(work: Callable[[slice], Any], n_rows: int, row_bytes: int) -> None:
+def map_chunks(work: Callable[[slice], Answer], n_rows: int, row_bytes: int) -> list[Answer]:
     """Call ``work`` on slices of the rows, in threads; BLAS uses one thread in each.
 
     The slices do not depend on the number of threads, and so do not the results. Of errors, the first is raised.
@@ -30,18 +32,20 @@ def for_each_chunk(work: Callable[[slice], Any], n_rows: int, row_bytes: int) ->
     Parameters
     ----------
     work : callable
-        Gets a slice, writes what belongs to its rows.
+        Gets a slice, does what belongs to its rows.
     n_rows : int
     row_bytes : int
         Bytes that are computed for each row: they decide how long a slice is.
+
+    Returns
+    -------
+    list
+        The answers, in the order of the rows.
     """
     parts = list(chunks(n_rows, row_bytes))
     n_workers = min(n_threads(), len(parts))
     with one_blas_thread:
         if n_workers <= 1:
-            for part in parts:
-                work(part)
-            return
+            return [work(part) for part in parts]
         with ThreadPoolExecutor(n_workers) as pool:
-            for done in [pool.submit(work, part) for part in parts]:
-                done.result()
+            return list(pool.map(work, parts))
