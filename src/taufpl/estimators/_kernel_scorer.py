@@ -149,7 +149,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.converged_ = bool(self.dual_gap_ <= self.tol)
         self.collapsed_ = found.ranking.collapsed
         if not self.converged_:
-            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
+            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol, stacklevel=5)
         elif self.collapsed_:
             _warn_collapsed(type(self).__name__, found.problem)
 

@@ -93,7 +93,7 @@ def judge(model: Any, X: Any, y: Any) -> Subject:
     is_positive = _check_labels(y, X, final.classes_)
     scores = check_scores("the scores of the model", _raw_scores(final, inner))
     evidence: tuple[Evidence | None, ...]
-    if isinstance(final, ThresholdedMixin | KernelScorer):
+    if isinstance(final, ThresholdedMixin):
         evidence = final.evidence_ if isinstance(final.evidence_, tuple) else (final.evidence_,)
         taus = tuple(float(each.tau) for each in evidence if each is not None)
         thresholds = tuple(float(each) for each in final.thresholds_)
@@ -128,7 +128,7 @@ def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
 
 def _raw_scores(final: Any, X: Any) -> Vector:
     """Scores before the threshold is taken off: with an infinite one nothing would be left of them."""
-    if isinstance(final, ThresholdedMixin):
+    if isinstance(final, ThresholdedMixin | KernelScorer):
         return final._raw_scores(X)
     return as_operator(final._checked(X, reset=False)).matvec(final.coef_[0])
 
