@@ -6,8 +6,8 @@ With K = F F' + E, E >= 0, and a = (alpha, -beta) the dual weights of the rows::
     D_exact(alpha, beta) = D(alpha, beta) - a' E a / (2 m^2 reg)
 
 So the optimum of the exact kernel problem lies between D_exact of any feasible pair and P of the w that was found.
-a' E a is the squared length of a sum of vectors, which is at most the square of the sum of their lengths, and so for
-the sums of groups of them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact; groups
+a' E a is the squared length of a sum of vectors, which is at most the square of the sum of their lengths, and so it is
+for sums of groups of them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact; groups
 of one row take no more than the diagonal of E.
 """
 
