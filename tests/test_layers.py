@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "taufpl"
 
 # From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
 UTILITIES = ("_extras", "_files", "_state", "exceptions")
-LAYERS = ("_kernels", "operators", "projection", "problem", "solvers", "thresholding", "estimators")
+LAYERS = ("_kernels", "operators", "kernels", "projection", "problem", "solvers", "thresholding", "estimators")
 BESIDE = len(LAYERS) + 1
 
 STORAGE_PACKAGES = {"cupy", "dask", "distributed", "torch"}

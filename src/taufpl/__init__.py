@@ -10,9 +10,11 @@ from taufpl.estimators import (
     TauPath,
     tau_path,
 )
+from taufpl.kernels import PivotedCholeskyFeatures
 
 __all__ = [
     "NeymanPearsonClassifier",
+    "PivotedCholeskyFeatures",
     "TauFPLClassifier",
     "TauFPLRanker",
     "TauFPLRankerCV",

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.baselines._bundle import Bundle
+from taufpl.operators._blas import one_blas_thread
 from taufpl.solvers import Callback, Record
-from taufpl.solvers._blas import one_blas_thread
 
 Vector = NDArray[np.float64]
 

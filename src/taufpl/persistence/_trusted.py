@@ -10,6 +10,7 @@ from sklearn.utils import all_estimators
 
 from taufpl.baselines import TopPush
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl.kernels import PivotedCholeskyFeatures
 from taufpl.solvers import Record
 from taufpl.thresholding import Evidence, Rounds
 
@@ -18,6 +19,7 @@ OWN = frozenset(
     for each in (
         Evidence,
         NeymanPearsonClassifier,
+        PivotedCholeskyFeatures,
         Record,
         Rounds,
         TauFPLClassifier,

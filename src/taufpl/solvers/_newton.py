@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from taufpl.operators._blas import one_blas_thread
 from taufpl.problem import RankingProblem
 from taufpl.projection import project_topk_simplex
-from taufpl.solvers._blas import one_blas_thread
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._memory import Memory
 from taufpl.solvers._model import FrozenModel, WorkingSet

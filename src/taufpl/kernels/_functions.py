@@ -1,0 +1,301 @@
+"""Kernel functions by name, with parameters that the data decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
+from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
+
+from taufpl.kernels._scale import resolve_gamma
+from taufpl.operators._chunks import map_chunks
+from taufpl.operators._pairs import FixedRows, is_dense, square_sums, work_type
+
+Array = NDArray[Any]
+Fill = Callable[[Any, Array], None]
+
+KERNEL_NAMES = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian", "chi2", "cosine", "precomputed")
+
+# Powers up to this are computed as products.
+_LARGEST_PRODUCT = 8
+_OF_DISTANCE = frozenset({"rbf", "laplacian", "chi2"})
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel k(x, y) with its parameters, made by :func:`make_kernel`.
+
+    ========================  ===============================================
+    name                      k(x, y)
+    ========================  ===============================================
+    "linear"                  x . y
+    "rbf"                     exp(-gamma |x - y|^2)
+    "laplacian"               exp(-gamma |x - y|_1)
+    "chi2"                    exp(-gamma sum_j (x_j - y_j)^2 / (x_j + y_j))
+    "poly" or "polynomial"    (gamma x . y + coef0)^degree
+    "sigmoid"                 tanh(gamma x . y + coef0)
+    "cosine"                  x . y / (norm of x, norm of y)
+    "precomputed"             the rows hold the values of the kernel
+    ========================  ===============================================
+
+    Attributes
+    ----------
+    function : str or callable
+        A name of the table; or a function of two rows; or a kernel of :mod:`sklearn.gaussian_process.kernels`.
+    gamma : float
+    degree : int
+    coef0 : float
+    kernel_params : mapping
+        Further arguments of a function of two rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.kernels import make_kernel
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0]])
+    >>> make_kernel("rbf", gamma=0.5, X=X).between(X, X).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    """
+
+    function: str | Callable[..., Any]
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    kernel_params: Mapping[str, Any] = field(default_factory=dict)
+
+    def between(self, X: Any, Y: Any = None) -> Array:
+        """Matrix of k(x, y), for the rows x of X and y of Y.
+
+        Parameters
+        ----------
+        X : ndarray or sparse matrix of shape (n, d)
+            Rows that are checked. "precomputed": the values of the kernel, of shape (n, n_fitted).
+        Y : ndarray or sparse matrix of shape (p, d), default=None
+            None: X itself. "precomputed": integer positions of columns of X; anything else stands for all of them.
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+            float32 if X and Y are, else float64. No other matrix of this size is made, but for functions of two rows.
+        """
+        if self.function == "precomputed":
+            return _columns_of(X, Y)
+        Y = X if Y is None else Y
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"Rows to compare must have as many features: got {X.shape[1]} and {Y.shape[1]}.")
+        dtype = work_type(X, Y)
+        values = np.empty((X.shape[0], Y.shape[0]), dtype)
+        fill = self.against(Y, dtype)
+        map_chunks(lambda part: fill(X[part], values[part]), X.shape[0], values.strides[0])
+        return values
+
+    def against(self, Y: Any, dtype: Any) -> Fill:
+        """Function that writes k(x, y) for some rows and all y; what depends on Y alone is computed here.
+
+        Parameters
+        ----------
+        Y : ndarray or sparse matrix of shape (p, d)
+            "precomputed": positions of columns.
+        dtype : dtype
+            float32 or float64.
+
+        Returns
+        -------
+        callable
+            Called as ``fill(X, out)``, out of shape (n, p). It may be called in several threads at once.
+        """
+        if self.function == "precomputed":
+            return lambda X, out: np.copyto(out, _columns_of(X, Y))
+        if not isinstance(self.function, str) or self.function in ("laplacian", "chi2"):
+            return lambda X, out: self._fill_slowly(X, Y, out)
+        fixed = FixedRows(Y, np.dtype(dtype))
+        if self.function == "rbf":
+            distances = fixed.negative_distances(self.gamma)
+            return lambda X, out: _fill_rbf(distances, X, out)
+        if self.function == "cosine":
+            lengths = _lengths(Y).astype(dtype)
+            return lambda X, out: _fill_cosine(fixed, lengths, X, out)
+        return lambda X, out: self._fill_from_products(fixed, X, out)
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        """k(x, x) for the rows of X, in double precision; "precomputed": the diagonal of X, which must be square."""
+        n_rows = X.shape[0]
+        if self.function == "precomputed":
+            _check_square(X)
+            return np.diagonal(X).astype(np.float64)
+        if isinstance(self.function, ProcessKernel):
+            return np.asarray(self.function.diag(X), dtype=np.float64)
+        if not isinstance(self.function, str):
+            rows = (X[row : row + 1] for row in range(n_rows))
+            return np.array([self._slowly(row, row)[0, 0] for row in rows], dtype=np.float64)
+        if self.function in _OF_DISTANCE:
+            return np.ones(n_rows)
+        squares = square_sums(X)
+        if self.function == "cosine":
+            return (squares > 0).astype(np.float64)
+        self._apply(squares)
+        return squares
+
+    def _fill_from_products(self, fixed: FixedRows, X: Any, out: Array) -> None:
+        fixed.inner(X, out)
+        self._apply(out)
+
+    def _apply(self, products: Array) -> None:
+        """From x . y to k(x, y), in place."""
+        if self.function == "linear":
+            return
+        products *= self.gamma
+        products += self.coef0
+        if self.function == "sigmoid":
+            np.tanh(products, out=products)
+        else:
+            _raise_to(self.degree, products)
+
+    def _fill_slowly(self, X: Any, Y: Any, out: Array) -> None:
+        out[...] = self._slowly(X.astype(out.dtype, copy=False), Y.astype(out.dtype, copy=False))
+
+    def _slowly(self, X: Any, Y: Any) -> Array:
+        """Kernels that scikit-learn computes."""
+        if self.function == "laplacian":
+            distances = manhattan_distances(X, Y)
+            distances *= -self.gamma
+            return np.exp(distances, out=distances)
+        if self.function == "chi2":
+            # scikit-learn's loop refuses arrays that must not be written to, though it only reads them.
+            X, Y = np.require(X, requirements="W"), np.require(Y, requirements="W")
+            return np.asarray(chi2_kernel(X, Y, gamma=self.gamma))
+        return np.asarray(pairwise_kernels(X, Y, metric=self.function, **self.kernel_params))
+
+
+def make_kernel(
+    kernel: str | Callable[..., Any] = "rbf",
+    gamma: float | str = "median",
+    degree: int = 3,
+    coef0: float = 1.0,
+    kernel_params: Mapping[str, Any] | None = None,
+    X: Any = None,
+) -> Kernel:
+    """Kernel with all its parameters as numbers.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        "linear", "rbf", "poly" (or "polynomial"), "sigmoid", "laplacian", "chi2", "cosine" or "precomputed"; or a
+        kernel of :mod:`sklearn.gaussian_process.kernels`, which gets whole matrices. Any other callable gets two rows
+        and returns a number, as in :func:`sklearn.metrics.pairwise.pairwise_kernels` and all of scikit-learn but SVC;
+        it may be called in several threads at once.
+    gamma : float or {"median", "scale", "auto"}, default="median"
+        Of "rbf", "laplacian", "chi2", "poly" and "sigmoid"; the others have none.
+
+        - "median": 1 over the median distance of 4,096 random pairs of rows, always the same ones: of |x - y|^2, of
+          |x - y|_1 for "laplacian", of the chi-squared distance for "chi2". Pairs of equal rows count where fewer than
+          half of the pairs are such. For "poly" and "sigmoid": 1 over the median of x . x.
+        - "scale": 1 / (d var X), with the variance of all entries, as in SVC.
+        - "auto": 1 / d.
+    degree : int, default=3
+        Of "poly", at least 1.
+    coef0 : float, default=1
+        Of "poly" and "sigmoid".
+    kernel_params : mapping, default=None
+        Further arguments of a callable that gets two rows.
+    X : ndarray or sparse matrix of shape (n, d)
+        The rows to be fitted, checked to be finite numbers.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError
+        A name is not known, a parameter is out of range, or the rows do not suit the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.kernels import make_kernel
+    >>> make_kernel("rbf", gamma="auto", X=np.zeros((3, 4))).gamma
+    0.25
+    """
+    _check_name(kernel, kernel_params)
+    if not (math.isfinite(coef0)):
+        raise ValueError(f"coef0 must be a finite number, got {coef0!r}.")
+    if not (degree >= 1 and degree == int(degree)):
+        raise ValueError(f"degree must be a whole number, at least 1, got {degree!r}.")
+    if kernel == "precomputed":
+        _check_square(X)
+    if kernel == "chi2":
+        _check_counts(X)
+    value = resolve_gamma(gamma, kernel if isinstance(kernel, str) else "callable", X)
+    return Kernel(kernel, value, int(degree), float(coef0), dict(kernel_params or {}))
+
+
+def _check_name(kernel: Any, kernel_params: Mapping[str, Any] | None) -> None:
+    if isinstance(kernel, str):
+        if kernel not in KERNEL_NAMES:
+            raise ValueError(f"kernel must be one of {', '.join(KERNEL_NAMES)}, or a callable; got {kernel!r}.")
+    elif not callable(kernel):
+        raise TypeError(f"kernel must be a name or a callable, got {kernel!r}.")
+    if kernel_params and (isinstance(kernel, str | ProcessKernel)):
+        raise ValueError(
+            f"kernel_params are arguments of a callable kernel of two rows, got {dict(kernel_params)!r} "
+            f"with kernel={kernel!r}; use gamma, degree and coef0 there."
+        )
+
+
+def _check_square(X: Any) -> None:
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f'With kernel="precomputed", X must be the square matrix of k(x_i, x_j) for the rows to be fitted; '
+            f"got shape {X.shape}."
+        )
+
+
+def _check_counts(X: Any) -> None:
+    if not is_dense(X):
+        raise ValueError('kernel="chi2" takes no sparse matrix; X.toarray() makes a dense one of it.')
+    if X.min() < 0:
+        raise ValueError(
+            f'Negative values in data passed to kernel="chi2": X goes down to {X.min():g}, but must be 0 or more. '
+            'Shift the values (MinMaxScaler), or take kernel="laplacian".'
+        )
+
+
+def _columns_of(X: Any, Y: Any) -> Array:
+    """Columns of precomputed values at integer positions; all of them if Y holds no such positions."""
+    if Y is None or np.ndim(Y) != 1 or np.asarray(Y).dtype.kind not in "iu":
+        return np.asarray(X)
+    return np.asarray(X[:, Y])
+
+
+def _fill_rbf(negative_distances: Fill, X: Any, out: Array) -> None:
+    negative_distances(X, out)
+    np.exp(out, out=out)
+
+
+def _raise_to(degree: int, values: Array) -> None:
+    """Powers in place; small ones by products, which take a tenth of the time."""
+    if degree > _LARGEST_PRODUCT:
+        np.power(values, degree, out=values)
+        return
+    base = values.copy()
+    for _ in range(degree - 1):
+        values *= base
+
+
+def _fill_cosine(fixed: FixedRows, lengths: Array, X: Any, out: Array) -> None:
+    fixed.inner(X, out)
+    out /= _lengths(X).astype(out.dtype)[:, None]
+    out /= lengths
+
+
+def _lengths(X: Any) -> Array:
+    """Euclidean norms; 1 for rows of zeros, whose cosine with any other is 0."""
+    lengths = np.sqrt(square_sums(X))
+    return np.where(lengths > 0, lengths, 1.0)

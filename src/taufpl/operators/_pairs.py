@@ -1,0 +1,102 @@
+"""Products and distances between the rows of two matrices, whatever their storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
+
+Array = NDArray[Any]
+
+
+def work_type(*matrices: Any) -> np.dtype[Any]:
+    """Type in which pairs of rows are computed: float32 if all are float32, else float64."""
+    return np.dtype(np.float32 if all(matrix.dtype == np.float32 for matrix in matrices) else np.float64)
+
+
+def is_dense(X: Any) -> bool:
+    """Whether X holds its zeros too."""
+    return not sparse.issparse(X)
+
+
+def square_sums(X: Any) -> Array:
+    """Squared Euclidean norm of every row, summed in double precision."""
+    if sparse.issparse(X):
+        squares = X.astype(np.float64).power(2)
+        return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+def spread(X: Any) -> float:
+    """Variance of all entries of X."""
+    n_entries = X.shape[0] * X.shape[1]
+    if sparse.issparse(X):
+        values = X.tocsr().data.astype(np.float64)
+        return float((values**2).sum() / n_entries - (values.sum() / n_entries) ** 2)
+    return float(X.var(dtype=np.float64))
+
+
+class FixedRows:
+    """Rows Y that many others are held against: what depends on Y alone is computed once.
+
+    Parameters
+    ----------
+    Y : ndarray or CSR matrix of shape (p, d)
+    dtype : numpy.dtype
+        Type of the results, float32 or float64.
+    """
+
+    def __init__(self, Y: Any, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self._is_sparse = sparse.issparse(Y)
+        self.rows = Y.astype(dtype, copy=False)
+
+    def inner(self, X: Any, out: Array) -> None:
+        """Write x . y for every x and y."""
+        _multiply(X.astype(self.dtype, copy=False), self.rows, out)
+
+    def negative_distances(self, scale: float) -> Callable[[Any, Array], None]:
+        """Function of X and out that writes -scale |x - y|^2, never above 0, for every x and y.
+
+        Dense rows take one product, of rows with two columns more::
+
+            -scale |x - y|^2 = [x, -scale |x|^2, 1] . [2 scale y, 1, -scale |y|^2]
+        """
+        if self._is_sparse:
+            return lambda X, out: self._sparse_distances(X, scale, out)
+        # Distances do not change when all rows are shifted, but their rounding does: it is relative to the norms.
+        shift = self.rows.mean(axis=0, dtype=np.float64).astype(self.dtype)
+        shifted = self.rows - shift
+        norms = (-scale * square_sums(shifted)).astype(self.dtype)[:, None]
+        factor = np.hstack([shifted * self.dtype.type(2.0 * scale), np.ones_like(norms), norms])
+
+        def fill(X: Any, out: Array) -> None:
+            if sparse.issparse(X):
+                self._sparse_distances(X, scale, out)
+                return
+            left = np.empty((X.shape[0], factor.shape[1]), self.dtype)
+            np.subtract(X, shift, out=left[:, :-2], casting="same_kind")
+            left[:, -2] = -scale * square_sums(left[:, :-2])
+            left[:, -1] = 1.0
+            np.matmul(left, factor.T, out=out)
+            np.minimum(out, 0.0, out=out)
+
+        return fill
+
+    def _sparse_distances(self, X: Any, scale: float, out: Array) -> None:
+        self.inner(X, out)
+        out *= 2.0 * scale
+        out -= (scale * square_sums(X)).astype(self.dtype)[:, None]
+        out -= (scale * square_sums(self.rows)).astype(self.dtype)
+        np.minimum(out, 0.0, out=out)
+
+
+def _multiply(X: Any, Y: Any, out: Array) -> None:
+    if sparse.issparse(X) or sparse.issparse(Y):
+        out[...] = safe_sparse_dot(X, Y.T, dense_output=True)
+    else:
+        np.matmul(X, Y.T, out=out)
