@@ -30,6 +30,7 @@ MODULES = {
     "taufpl.datasets": "datasets",
     "taufpl.exceptions": "exceptions",
     "taufpl.experiments": "experiments",
+    "taufpl.kernels": "kernels",
     "taufpl.metrics": "metrics",
     "taufpl.monitoring": "monitoring",
     "taufpl.operators": "operators",

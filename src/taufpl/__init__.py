@@ -3,6 +3,8 @@
 from importlib.metadata import version as _version
 
 from taufpl.estimators import (
+    KernelTauFPLClassifier,
+    KernelTauFPLRanker,
     NeymanPearsonClassifier,
     TauFPLClassifier,
     TauFPLRanker,
@@ -13,6 +15,8 @@ from taufpl.estimators import (
 from taufpl.kernels import PivotedCholeskyFeatures
 
 __all__ = [
+    "KernelTauFPLClassifier",
+    "KernelTauFPLRanker",
     "NeymanPearsonClassifier",
     "PivotedCholeskyFeatures",
     "TauFPLClassifier",

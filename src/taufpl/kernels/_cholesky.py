@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels._functions import Kernel
-from taufpl.operators._chunks import map_chunks
+from taufpl.operators._chunks import map_chunks, scratch
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -159,19 +159,12 @@ class _Growing:
 
     def refresh(self, rows: Rows) -> Matrix:
         """What is left between some rows; where it is rounding the diagonal is corrected, so that none comes twice."""
-        known = self.factor[rows, : len(self.pivots)]
         values = np.empty((len(rows), len(rows)))
         self.kernel.against(self._named(rows), np.float64)(self.X[rows], values)
-        if not np.abs(values - values.T).max() <= self.doubt:
-            raise ValueError(
-                "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
-            )
+        self._check_symmetry(values)
+        known = self.factor[rows, : len(self.pivots)]
         values -= known @ known.T
-        if np.abs(values.diagonal() - self.residual[rows]).max() > self.doubt:
-            raise ValueError(
-                "k(x, x) of a row with itself differs from k(x, y) of two equal rows. A kernel with noise on its "
-                "diagonal has no features; add the noise to the model instead."
-            )
+        self._check_pairs(values, self.residual[rows])
         fresh = values.diagonal()
         self.residual[rows] = np.where(fresh > self.floor, self.residual[rows], fresh)
         np.fill_diagonal(values, self.residual[rows])
@@ -185,9 +178,10 @@ class _Growing:
         inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True, check_finite=False).T
 
         def work(part: slice) -> Vector:
-            values = np.empty((part.stop - part.start, len(pivots)))
+            shape = (part.stop - part.start, len(pivots))
+            values, explained = scratch("values", shape, np.float64), scratch("product", shape, np.float64)
             fill(self.X[part], values)
-            values -= self.factor[part, :first] @ known.T
+            values -= np.matmul(self.factor[part, :first], known.T, out=explained)
             new = self.factor[part, first:last]
             np.matmul(values, inverse, out=new)
             np.square(new, out=values)
@@ -203,6 +197,7 @@ class _Growing:
 
     def finish(self, tol: float) -> PartialFactor:
         """The factor up to the first pivot at which the error is small enough."""
+        self.refresh(np.unique(np.linspace(0, len(self.factor) - 1, _BLOCK).astype(np.intp)))  # for its checks
         small_enough = np.flatnonzero(self.path <= tol)
         n_kept = int(small_enough[0]) + 1 if small_enough.size else len(self.pivots)
         surplus = self.factor[:, n_kept : len(self.pivots)]
@@ -223,6 +218,24 @@ class _Growing:
                 "features. Give other rows, or another kernel."
             )
 
+    def _check_symmetry(self, values: Matrix) -> None:
+        if not np.abs(values - values.T).max() <= self.doubt:
+            raise ValueError(
+                "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
+            )
+
+    def _check_pairs(self, left: Matrix, residual: Vector) -> None:
+        """Hold what is left between some rows against what is known of its diagonal."""
+        if np.abs(left.diagonal() - residual).max() > self.doubt:
+            raise ValueError(
+                "k(x, x) of a row with itself differs from k(x, y) of two equal rows. A kernel with noise on its "
+                "diagonal has no features; add the noise to the model instead."
+            )
+        bound = np.sqrt(np.maximum(residual, 0.0))
+        if (np.abs(left) > np.outer(bound, bound) + self.doubt).any():
+            what = "what is left of some k(x, y) is more than k(x, x) and k(y, y) allow"
+            raise ValueError(_not_semidefinite(self.kernel, what))
+
     def _check_residual(self) -> None:
         lowest = float(self.residual.min())
         if not lowest >= -self.doubt:
@@ -238,7 +251,7 @@ def _not_semidefinite(kernel: Kernel, what: str) -> str:
     name = kernel.function if isinstance(kernel.function, str) else "a callable"
     if name == "precomputed":
         return (
-            f"The precomputed kernel matrix is not positive semidefinite, or not finite: {what}. Give a matrix that is; "
+            f"The precomputed kernel matrix is not positive semidefinite, or not finite: {what}. Give one that is; "
             "one that was computed in single precision must be of type float32, so that its rounding is known."
         )
     return (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels._functions import Kernel
-from taufpl.operators._chunks import map_chunks
+from taufpl.operators._chunks import map_chunks, scratch
 from taufpl.operators._pairs import work_type
 
 Array = NDArray[Any]
@@ -70,16 +70,15 @@ class LandmarkMap:
         squares = np.zeros(X.shape[0])
 
         def work(part: slice) -> None:
-            in_place = out is not None and dtype == wanted
-            n_rows = part.stop - part.start
-            values = out[part] if in_place else np.empty((n_rows, self.n_components), dtype)  # type: ignore[index]
+            shape = (part.stop - part.start, self.n_components)
+            values = out[part] if out is not None and dtype == wanted else scratch("values", shape, dtype)
             fill(X[part], values)
             _solve(steps, values)
-            if out is not None and not in_place:
+            if out is not None and dtype != wanted:
                 out[part] = values
             if diagonal is not None:
                 kept = values.astype(wanted, copy=False)  # what is handed out, rounding and all
-                squares[part] = np.einsum("ij,ij->i", kept, kept, dtype=np.float64)
+                squares[part] = np.vecdot(kept, kept)
 
         map_chunks(work, X.shape[0], dtype.itemsize * self.n_components)
         return squares if diagonal is None else diagonal - squares
@@ -107,5 +106,7 @@ def _solve_steps(triangle: Matrix, dtype: np.dtype[Any]) -> _Steps:
 def _solve(steps: _Steps, values: Array) -> None:
     """V <- V T^-T in place: products of matrices all the way, which run in threads where LAPACK's solver would not."""
     for block, before, inverse in steps:
-        part = values[:, block] - values[:, : block.start] @ before if block.start else values[:, block].copy()
+        part = scratch("product", (len(values), inverse.shape[0]), values.dtype)
+        np.matmul(values[:, : block.start], before, out=part)
+        np.subtract(values[:, block], part, out=part)
         np.matmul(part, inverse, out=values[:, block])

@@ -45,6 +45,8 @@ class Operator(ABC):
         Rows and columns of X.
     dtype : numpy.dtype
         Type in which X is stored: float32 or float64.
+    knows_row_gram : bool
+        Whether `row_gram` is read, not computed: systems of the size of a few rows then cost little.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Operator(ABC):
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    knows_row_gram: bool = False
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], passes: PassCount | None) -> None:
         self.shape = shape

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from taufpl.operators._blas import one_blas_thread
 from taufpl.operators._threads import n_threads
@@ -15,6 +20,22 @@ Answer = TypeVar("Answer")
 _BYTES = 1 << 20
 # Fewer rows at a time would leave BLAS too little to do, however long they are.
 _FEWEST_ROWS = 64
+
+_of_thread = threading.local()
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Array of any content, in memory that this thread keeps under a name for the next chunk.
+
+    Memory that is given back and taken again for each chunk costs more, page by page, than what is computed in it. Its
+    size is that of a chunk; helper threads take it with them when they end.
+    """
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    buffer = getattr(_of_thread, name, None)
+    if buffer is None or buffer.size < n_bytes:
+        buffer = np.empty(n_bytes, np.uint8)
+        setattr(_of_thread, name, buffer)
+    return buffer[:n_bytes].view(dtype).reshape(shape)
 
 
 def chunks(n_rows: int, row_bytes: int) -> Iterator[slice]:

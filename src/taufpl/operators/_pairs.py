@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
+from taufpl.operators._chunks import scratch
+
 Array = NDArray[Any]
 
 
@@ -78,7 +80,7 @@ class FixedRows:
             if sparse.issparse(X):
                 self._sparse_distances(X, scale, out)
                 return
-            left = np.empty((X.shape[0], factor.shape[1]), self.dtype)
+            left = scratch("rows", (X.shape[0], factor.shape[1]), self.dtype)
             np.subtract(X, shift, out=left[:, :-2], casting="same_kind")
             left[:, -2] = -scale * square_sums(left[:, :-2])
             left[:, -1] = 1.0

@@ -333,8 +333,10 @@ class _Run:
 
 
 def _prefers_factoring(problem: RankingProblem) -> bool:
-    """Whether a d x d matrix is cheap beside the products with the data."""
+    """Whether a d x d matrix is cheap beside the products with the data, and beside one of the rows with weight."""
     d = problem.n_features
+    if problem.operator.knows_row_gram:
+        return False
     if d <= _FEW_FEATURES:
         return True
     return d <= _MOST_FEATURES and d**3 / 3.0 <= _FACTOR_PASSES * problem.operator.n_stored()

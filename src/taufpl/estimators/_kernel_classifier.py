@@ -1,0 +1,259 @@
+"""A kernel classifier whose tolerance holds on new data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from taufpl.estimators._grid import reg_grid
+from taufpl.estimators._kernel_fitter import KernelFitter, KernelModel, Wanted
+from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, Vector
+from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, score_rounding
+from taufpl.estimators._strategies import STRATEGIES
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
+from taufpl.kernels import Kernel, make_kernel
+from taufpl.thresholding import Evidence
+
+# What `regs=6` spans; where the best value lies outside, the grid grows.
+_LARGEST, _SMALLEST = 1.0, 1e-5
+
+
+class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
+    """A classifier in the space of a kernel whose false-positive rate stays at or under tau.
+
+    It learns a ranking as :class:`KernelTauFPLRanker` does, and then chooses the threshold on negatives that the ranking
+    had not seen.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Tolerated false-positive rate, between 0 and 1.
+    kernel, degree, coef0, kernel_params
+        As in :class:`KernelTauFPLRanker`.
+    gamma : "cv", float or {"median", "scale", "auto"}, default="cv"
+        "cv" tries 1/4, 1, 4 and 16 times the gamma of "median", and goes on where the best lies at an end. Compared is,
+        as for reg and tau_scale, the share of held-out positives above the (floor(tau n) + 1)-th largest score of a
+        held-out negative.
+    reg : "cv" or float, default="cv"
+        Weight of the penalty, or "cv" to choose it along `regs`.
+    tau_scale : "cv" or float, default=1.0
+        The ranking trains at tau_scale tau; "cv" tries 1, 2 and 4.
+    threshold : {"cross", "np", "oob", "train"}, default="cross"
+        As in :class:`TauFPLClassifier`. With "np" neither gamma and reg nor the landmarks have seen the negatives that
+        choose the threshold: P(FPR > tau) <= delta is proven, whatever the distribution.
+    delta, n_rounds, train_share, rule, combine, holdout, insufficient
+        As in :class:`TauFPLClassifier`.
+    n_components, approximation, pivoting, n_candidates, landmark_tol
+        As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it needs
+        for 50 negatives above the threshold.
+    regs : int or array-like of float, default=6
+        The grid for ``reg="cv"``: its values, or how many there are between 1 and 1e-5. It grows where its end is best.
+    cv : int, default=5
+        Folds of the search and of "cross".
+    solver, tol, max_iter, pos_label
+        As in :class:`TauFPLRanker`.
+    n_jobs : int, default=None
+        Folds and rounds that are fitted at the same time; None is 1, -1 all cores.
+    random_state : int, RandomState or None, default=None
+        Decides how rows are divided, and draws landmarks.
+
+    Attributes
+    ----------
+    support_, support_vectors_, dual_coef_, intercept_, gamma_, classes_
+        As in :class:`KernelTauFPLRanker`; after "oob" with ``combine="mean"`` of the mean of the rounds' scores.
+    threshold_ : float
+    evidence_ : taufpl.thresholding.Evidence
+    fpr_estimate_, fpr_upper_bound_ : float
+        As in :class:`TauFPLClassifier`.
+    reg_, tau_scale_ : float
+        What was given or found.
+    cv_results_ : dict of ndarrays
+        Of the search, if there was one.
+    primal_objective_, dual_objective_, dual_gap_, kernel_dual_objective_, kernel_gap_, exact_, n_components_
+        Of the ranking on all rows, or, for "np", on those that are not held out, or, for "oob" with ``combine="mean"``,
+        of the first round. As in :class:`KernelTauFPLRanker`, and so are `residual_trace_`, `relative_error_`,
+        `n_iter_`, `n_passes_`, `converged_`, `collapsed_` and `history_`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import KernelTauFPLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(1500, 2))
+    >>> y = (np.hypot(*X.T) < 0.5).astype(int)
+    >>> classifier = KernelTauFPLClassifier(tau=0.05, cv=3, random_state=0).fit(X, y)
+    >>> new = rng.uniform(-1, 1, size=(20_000, 2))
+    >>> is_negative = np.hypot(*new.T) >= 0.5
+    >>> bool(classifier.predict(new)[is_negative].mean() <= 0.05)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelScorer._parameter_constraints,
+        **{name: SOLVER_CONSTRAINTS[name] for name in ("solver", "tol", "max_iter")},
+        **KERNEL_CONSTRAINTS,
+        **THRESHOLD_CONSTRAINTS,
+        "tau": TAU_CONSTRAINT,
+        "gamma": [StrOptions({"cv", *GAMMA_RULES}), Interval(Real, 0, None, closed="neither")],
+        "reg": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
+        "tau_scale": [*TAU_SCALE_CONSTRAINT, StrOptions({"cv"})],
+        "regs": [Interval(Integral, 2, None, closed="left"), "array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        *,
+        kernel: str | Callable[..., Any] = "rbf",
+        gamma: float | str = "cv",
+        degree: int = 3,
+        coef0: float = 1,
+        kernel_params: Mapping[str, Any] | None = None,
+        reg: float | str = "cv",
+        tau_scale: float | str = 1.0,
+        threshold: str = "cross",
+        delta: float | None = 0.05,
+        n_rounds: int = 10,
+        train_share: float = 2 / 3,
+        rule: str = "np_score",
+        combine: str = "mean",
+        holdout: float = 0.5,
+        insufficient: str = "raise",
+        n_components: int | None = None,
+        approximation: str = "auto",
+        pivoting: str = "random",
+        n_candidates: int | None = 20_000,
+        landmark_tol: float = 1e-8,
+        regs: int | ArrayLike = 6,
+        cv: int = 5,
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.tau = tau
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.reg = reg
+        self.tau_scale = tau_scale
+        self.threshold = threshold
+        self.delta = delta
+        self.n_rounds = n_rounds
+        self.train_share = train_share
+        self.rule = rule
+        self.combine = combine
+        self.holdout = holdout
+        self.insufficient = insufficient
+        self.n_components = n_components
+        self.approximation = approximation
+        self.pivoting = pivoting
+        self.n_candidates = n_candidates
+        self.landmark_tol = landmark_tol
+        self.regs = regs
+        self.cv = cv
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the ranking and choose its threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            kernel="precomputed": the matrix of k(x_i, x_j), dense.
+        y : array-like of shape (n_samples,)
+            Two different labels.
+
+        Returns
+        -------
+        self
+        """
+        forget(self, "cv_results_")
+        X, labels = self._read(X, y)
+        # A parameter that does not suit the rows is refused before anything is divided.
+        self._make("median" if self.gamma == "cv" else self.gamma, X)
+        plan = self._plan()
+        fitter = KernelFitter(
+            X,
+            labels,
+            self.tau,
+            Wanted(self.gamma, self.reg, self.tau_scale),
+            self._make,
+            self._approximation(),
+            self._choice(),
+            regs=_grid(self.regs),
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+            seed=plan.seed,
+        )
+        outcome = STRATEGIES[self.threshold](fitter, plan)
+        assert fitter.kernel is not None and fitter.first is not None
+        self._keep_expansion(X, _mean_weights(outcome.models, X.shape[0]), fitter.kernel)
+        self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
+        if fitter.cv_results is not None:
+            self.cv_results_ = fitter.cv_results
+        self._keep_ranking(*fitter.first)
+        # Of a tie that could flip, all but a tenth of what tau allows must be safe; a monstrous row must not count.
+        size = self._score_size(X, fitter.kernel, 0.1 * self.tau)
+        self._keep_evidence(outcome.evidence, score_rounding(size))
+        return self
+
+    def _make(self, gamma: float | str, X: Any) -> Kernel:
+        """The kernel for a gamma; without rows, for one that is a number and has been checked with the rows."""
+        if X is None:
+            return Kernel(self.kernel, float(gamma), int(self.degree), float(self.coef0), dict(self.kernel_params or {}))
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params, X)
+
+    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
+        super()._keep_evidence(evidence, rounding)
+        self.intercept_ = -self.thresholds_
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive. Rows are taken a few at a time.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            kernel="precomputed": k of each row with every training row, of shape (n_samples, n_training).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return finite(super().decision_function(X))
+
+    def _raw_scores(self, X: Any) -> Vector:
+        return KernelScorer._raw_scores(self, X)
+
+
+def _grid(regs: int | ArrayLike) -> Vector:
+    """The grid, or one of so many values, largest first."""
+    values = np.geomspace(_LARGEST, _SMALLEST, int(regs)) if isinstance(regs, Integral) else reg_grid(regs)
+    return np.unique(values)[::-1]
+
+
+def _mean_weights(models: tuple[KernelModel, ...], n_rows: int) -> Vector:
+    """Weights of all rows in the mean of the models' scores."""
+    weights = np.zeros(n_rows)
+    for model in models:
+        weights[model.support] += model.weights / len(models)
+    return weights

@@ -1,0 +1,183 @@
+"""The ranking of the paper in the space of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from taufpl.estimators._kernel_rows import expand, make_rows
+from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, raised_by_rounding
+from taufpl.estimators._kernel_solve import pose, solve_kernel_ranking
+from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT
+from taufpl.kernels import make_kernel
+from taufpl.solvers import Callback
+from taufpl.thresholding import top_threshold
+
+
+class KernelTauFPLRanker(KernelScorer):
+    """Rank positives above the mean of the worst tau share of the negatives, by a function of a kernel's space.
+
+    The problem of :class:`TauFPLRanker` with phi(x) in the place of x, where phi(x) . phi(y) = k(x, y). It is solved
+    exactly for few rows, and for many on features of low rank; in either case P is the objective of the exact kernel at
+    the score that was found, and `kernel_gap_` certifies how far it can be from the best function of the whole space.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Tolerated false-positive rate, between 0 and 1.
+    reg : float, default=0.01
+        Weight of the penalty, positive.
+    kernel : str or callable, default="rbf"
+        "linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "cosine", "precomputed", a kernel of
+        :mod:`sklearn.gaussian_process.kernels`, or a function of two rows; positive semidefinite. See
+        :func:`taufpl.kernels.make_kernel`.
+    gamma : float or {"median", "scale", "auto"}, default="median"
+        Scale of the kernel. "median" is 1 over the median squared distance between rows, which outliers and sparse
+        columns do not move, and "scale" is 1 / (d var X), as in SVC.
+    degree, coef0, kernel_params
+        As in :func:`taufpl.kernels.make_kernel`.
+    n_components : int, default=None
+        Most landmarks of an approximation of low rank; None: 500.
+    approximation : {"auto", "exact", "low-rank"}, default="auto"
+        "exact" takes memory for two matrices of n x n numbers, and seconds for some thousands of rows. "auto" is exact
+        up to 2,000 rows, unless `n_components` is given.
+    pivoting, n_candidates, landmark_tol
+        How landmarks are chosen: `pivoting`, `n_candidates` and `tol` of :class:`PivotedCholeskyFeatures`.
+    tau_scale : float, default=1.0
+        The ranking trains at tau_scale tau, the threshold stays at tau.
+    solver, tol, max_iter, pos_label, callback
+        As in :class:`TauFPLRanker`.
+    random_state : int, RandomState or None, default=None
+        Draws landmarks.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Rows of the training data that have a weight: those with a dual one, or, with low rank, the landmarks.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        These rows; kernel="precomputed": the same as `support_`.
+    dual_coef_ : ndarray of shape (1, n_support)
+        c, in score(x) = sum_i c_i k(x_i, x).
+    intercept_ : ndarray of shape (1,)
+        Minus the threshold, the (floor(tau n) + 1)-th largest score of a training negative.
+    gamma_ : float
+        The scale that was used; 1 for kernels that have none.
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    primal_objective_ : float
+        P at the score that was found, of the exact kernel.
+    dual_objective_, dual_gap_ : float
+        A lower bound on P over all functions that the features can express, and the relative gap to it.
+    kernel_dual_objective_, kernel_gap_ : float
+        A lower bound on P over the whole space of the kernel, and the relative gap to it: no kernel machine with this
+        kernel and these parameters has a lower objective than this bound.
+    exact_ : bool
+        Whether the features express all of the space.
+    n_components_ : int
+        Number of features.
+    residual_trace_, relative_error_ : float
+        trace(K - F F') for the features F, and the same relative to trace K; 0 if exact.
+    n_iter_, n_passes_, converged_, collapsed_, history_
+        As in :class:`TauFPLRanker`, on the features.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import KernelTauFPLRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(1500, 2))
+    >>> y = (np.hypot(*X.T) < 0.5).astype(int)
+    >>> ranker = KernelTauFPLRanker(tau=0.01, reg=1e-3).fit(X, y)
+    >>> bool(ranker.predict(X)[y == 0].mean() <= 0.01), bool(ranker.predict(X)[y == 1].mean() > 0.9)
+    (True, True)
+    >>> bool(ranker.kernel_gap_ < 2e-4)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelScorer._parameter_constraints,
+        **SOLVER_CONSTRAINTS,
+        **KERNEL_CONSTRAINTS,
+        "tau": TAU_CONSTRAINT,
+        "reg": REG_CONSTRAINT,
+        "gamma": [StrOptions(GAMMA_RULES), Interval(Real, 0, None, closed="neither")],
+        "tau_scale": TAU_SCALE_CONSTRAINT,
+    }
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        reg: float = 0.01,
+        *,
+        kernel: str | Callable[..., Any] = "rbf",
+        gamma: float | str = "median",
+        degree: int = 3,
+        coef0: float = 1,
+        kernel_params: Mapping[str, Any] | None = None,
+        n_components: int | None = None,
+        approximation: str = "auto",
+        pivoting: str = "random",
+        n_candidates: int | None = 20_000,
+        landmark_tol: float = 1e-8,
+        tau_scale: float = 1.0,
+        solver: str = "newton",
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+        pos_label: Any = None,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.tau = tau
+        self.reg = reg
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.approximation = approximation
+        self.pivoting = pivoting
+        self.n_candidates = n_candidates
+        self.landmark_tol = landmark_tol
+        self.tau_scale = tau_scale
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.callback = callback
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the ranking.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real numbers; computed with in double precision. kernel="precomputed": the matrix of k(x_i, x_j), dense.
+        y : array-like of shape (n_samples,)
+            Two different labels.
+
+        Returns
+        -------
+        self
+        """
+        X, labels = self._read(X, y)
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, X)
+        rows = make_rows(kernel, X, self._approximation(), np.random.default_rng(self._seed()))
+        problem = pose(rows, labels.positive_rows, labels.negative_rows, self.tau_scale * self.tau, self.reg)
+        found = solve_kernel_ranking(rows, problem, self._choice(), self.callback)
+        self._keep_expansion(X, found.weights, kernel)
+        negative = expand(kernel, X[labels.negative_rows], self.support_vectors_, self.dual_coef_[0])
+        threshold = raised_by_rounding(top_threshold(negative, self.tau), self._score_size(X, kernel, 0.0))
+        self.intercept_ = np.array([-threshold])
+        self._keep_ranking(found, rows)
+        return self

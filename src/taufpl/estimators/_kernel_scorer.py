@@ -1,0 +1,176 @@
+"""What kernel estimators share: validation, the score as an expansion over rows, what a fit leaves behind."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from taufpl.estimators._kernel_rows import Approximation, KernelRows, Vector, expand, named
+from taufpl.estimators._kernel_solve import KernelRanking, exact_dual
+from taufpl.estimators._labels import TwoClasses, split_labels
+from taufpl.estimators._linear import score_rounding, warn_not_converged
+from taufpl.estimators._solve import SolverChoice
+from taufpl.exceptions import RankingCollapseWarning
+from taufpl.kernels import Kernel
+from taufpl.kernels._functions import KERNEL_NAMES
+from taufpl.problem import RankingProblem
+
+GAMMA_RULES = {"median", "scale", "auto"}
+KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [StrOptions(set(KERNEL_NAMES)), callable],
+    "degree": [Interval(Real, 1, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    "approximation": [StrOptions({"auto", "exact", "low-rank"})],
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "pivoting": [StrOptions({"random", "greedy"})],
+    "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
+    "landmark_tol": [Interval(Real, 0, 1, closed="left")],
+    "random_state": ["random_state"],
+}
+
+
+class KernelScorer(ClassifierMixin, BaseEstimator):
+    """A score sum_i c_i k(x_i, x) with a threshold: subclasses write `fit`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Rows of the training data that have a weight.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        These rows; "precomputed": the same as `support_`.
+    dual_coef_ : ndarray of shape (1, n_support)
+        c.
+    intercept_ : ndarray of shape (1,)
+        Minus the threshold.
+    gamma_ : float
+        Of the kernel; 1 for kernels that have none.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"pos_label": "no_validation"}
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive. Rows are taken a few at a time.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            kernel="precomputed": k of each row with every training row, of shape (n_samples, n_training).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._raw_scores(X) + self.intercept_[0]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each row: positive where the score is strictly above the threshold.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            kernel="precomputed": k of each row with every training row, of shape (n_samples, n_training).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        is_positive = self.decision_function(X) > 0
+        return self.classes_[is_positive.astype(np.intp)]
+
+    def _raw_scores(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        return expand(self._kernel(), X, self.support_vectors_, self.dual_coef_[0])
+
+    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
+        sparse = False if self.kernel == "precomputed" else "csr"
+        return validate_data(self, X, y, reset=reset, accept_sparse=sparse, dtype=np.float64)
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
+        """Validate the data of a fit; set `classes_`."""
+        X, y = self._checked(X, y)
+        labels = split_labels(y, self.pos_label)
+        self.classes_ = labels.classes
+        return X, labels
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.gamma_, int(self.degree), float(self.coef0), dict(self.kernel_params or {}))
+
+    def _approximation(self) -> Approximation:
+        return Approximation(
+            self.approximation, self.n_components, self.pivoting, self.n_candidates, self.landmark_tol
+        )
+
+    def _choice(self) -> SolverChoice:
+        return SolverChoice(self.solver, self.tol, self.max_iter)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _keep_expansion(self, X: Any, weights: Vector, kernel: Kernel) -> None:
+        """Keep the rows with a weight."""
+        self.gamma_ = kernel.gamma
+        self.support_ = np.flatnonzero(weights)
+        self.support_vectors_ = named(kernel, X, self.support_)
+        self.dual_coef_ = weights[np.newaxis, self.support_]
+
+    def _score_size(self, X: Any, kernel: Kernel, share: float) -> float:
+        """Size of the terms of a score, for all but a share of the rows: |k(x, y)|^2 <= k(x, x) k(y, y)."""
+        lengths = np.sqrt(np.maximum(kernel.diagonal(X), 0.0))
+        return float(np.abs(self.dual_coef_[0]) @ lengths[self.support_]) * float(np.quantile(lengths, 1.0 - share))
+
+    def _keep_ranking(self, found: KernelRanking, rows: KernelRows) -> None:
+        """Set what the solver and the certificate said, and warn where it did not go as hoped."""
+        result = found.ranking.result
+        self.primal_objective_ = result.primal
+        self.dual_objective_ = result.dual
+        self.dual_gap_ = (result.primal - result.dual) / result.primal
+        self.kernel_dual_objective_ = exact_dual(rows, found.problem, result)
+        self.kernel_gap_ = (result.primal - self.kernel_dual_objective_) / result.primal
+        self.residual_trace_ = 0.0 if rows.exact else float(rows.residual.sum())
+        self.relative_error_ = self.residual_trace_ / rows.trace
+        self.n_components_ = rows.operator.shape[1]
+        self.exact_ = rows.exact
+        self.n_iter_ = max(1, result.n_iter)
+        self.n_passes_ = result.n_passes
+        self.history_ = result.history
+        self.converged_ = bool(self.dual_gap_ <= self.tol)
+        self.collapsed_ = found.ranking.collapsed
+        if not self.converged_:
+            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
+        elif self.collapsed_:
+            _warn_collapsed(type(self).__name__, found.problem)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel not in ("precomputed", "chi2")
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.positive_only = self.kernel == "chi2"
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def raised_by_rounding(threshold: float, size: float) -> float:
+    """The threshold, raised by what another order of summation can do to a score with terms of this size."""
+    return threshold + score_rounding(size) if math.isfinite(threshold) else threshold
+
+
+def _warn_collapsed(name: str, problem: RankingProblem) -> None:
+    warnings.warn(
+        f"{name} found nothing better than the score 0, for any reg: in the space of the kernel the mean of the "
+        f"{problem.n_positive} positives is an average of negatives in which the worst {problem.k} of "
+        f"{problem.n_negative} decide. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the "
+        "negatives than tau, or gamma or n_components, to tell more rows apart, or tau itself.",
+        RankingCollapseWarning,
+        stacklevel=5,
+    )

@@ -1,0 +1,122 @@
+"""The ranking problem in the space of a kernel: solve, find weights of the rows, certify against the exact kernel.
+
+With K = F F' + E, E >= 0, and a = (alpha, -beta) the dual weights of the rows::
+
+    P_exact(w) = P(w)                    for w in the span of the landmarks: its scores and its norm are the same
+    D_exact(alpha, beta) = D(alpha, beta) - a' E a / (2 m^2 reg)
+
+So the optimum of the exact kernel problem lies between D_exact of any feasible pair and P of the w that was found. a'Ea is
+the squared length of a sum of vectors; it is at most the square of the sum of their lengths, and so for sums of groups of
+them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.estimators._kernel_rows import KernelRows, Rows, Vector
+from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.problem import RankingProblem, top_count
+from taufpl.solvers import Callback, Result
+
+# Values of the kernel that a certificate may take, and the largest group of rows.
+_MOST_VALUES = 50_000_000
+_LARGEST_GROUP = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRanking:
+    """A ranking in the space of a kernel.
+
+    Attributes
+    ----------
+    ranking : Ranking
+        On the features.
+    problem : RankingProblem
+    weights : ndarray of shape (n,)
+        c: the score of x is sum_i c_i k(x_i, x). Most are zero.
+    """
+
+    ranking: Ranking
+    problem: RankingProblem
+    weights: Vector
+
+
+def pose(rows: KernelRows, positive: Rows, negative: Rows, tau: float, reg: float) -> RankingProblem:
+    """The problem on the features, with k = floor(tau n) + 1."""
+    return RankingProblem(rows.operator, positive, negative, top_count(tau, negative.size), reg)
+
+
+def solve_kernel_ranking(
+    rows: KernelRows, problem: RankingProblem, choice: SolverChoice, callback: Callback | None = None
+) -> KernelRanking:
+    """Solve, and say the solution in terms of the rows."""
+    ranking = solve_ranking(problem, choice, None, callback)
+    if ranking.collapsed:
+        return KernelRanking(ranking, problem, np.zeros(rows.operator.shape[0]))
+    if rows.exact:
+        linked = _linked(problem, ranking.result, choice.tol)
+        if linked is not None:
+            weights = signed(problem, linked.alpha, linked.beta) / problem.ridge
+            return KernelRanking(replace(ranking, result=linked), problem, weights)
+    return KernelRanking(ranking, problem, rows.weights(ranking.result.coef))
+
+
+def signed(problem: RankingProblem, alpha: NDArray[np.float64], beta: NDArray[np.float64]) -> Vector:
+    """Dual weights of all rows: alpha of the positives, minus beta of the negatives."""
+    weights = np.zeros(problem.operator.shape[0])
+    weights[problem.positive_rows] = alpha
+    weights[problem.negative_rows] = -beta
+    return weights
+
+
+def _linked(problem: RankingProblem, result: Result, tol: float) -> Result | None:
+    """The point w = v / (m reg) that the dual pair stands for, if it is within the tolerance too.
+
+    Only rows with a dual weight have a weight in it: often a third of them, where w itself takes all pivots. The best
+    pair and the best point may come from different iterations, so that it has to be asked.
+    """
+    coef = problem.primal_from_dual(result.alpha, result.beta)
+    positive, negative = problem.scores(coef)
+    primal = problem.primal(positive, problem.top_mean(negative), float(coef @ coef))
+    gap = (primal - result.dual) / primal
+    return replace(result, coef=coef, primal=primal, gap=gap) if gap <= max(tol, result.gap) else None
+
+
+def exact_dual(rows: KernelRows, problem: RankingProblem, result: Result) -> float:
+    """A lower bound on the objective of the exact kernel, from the pair of a result, at its best scale.
+
+    Takes 50 million values of the kernel at most; with up to 4,000 rows of weight it is D_exact itself.
+    """
+    duals = signed(problem, result.alpha, result.beta)
+    support = np.flatnonzero(duals)
+    if not support.size:
+        return result.dual
+    pull = problem.combine(result.alpha, result.beta)
+    squared = float(pull @ pull) + left_out(rows, support, duals[support])
+    return problem.dual(result.alpha, squared)[0]
+
+
+def left_out(rows: KernelRows, support: Rows, weights: Vector) -> float:
+    """An upper bound on a' E a for weights of some rows, by groups of rows."""
+    size = int(min(max(_MOST_VALUES // support.size, 1), _LARGEST_GROUP))
+    # By chance, so that what is left of the rows of one group points in all directions.
+    order = np.random.default_rng(0).permutation(support.size)
+    total = 0.0
+    for start in range(0, support.size, size):
+        part = order[start : start + size]
+        total += np.sqrt(_left_out_of_group(rows, support[part], weights[part]))
+    return float(total * total)
+
+
+def _left_out_of_group(rows: KernelRows, group: Rows, weights: Vector) -> float:
+    if group.size == 1:
+        return float(weights[0] ** 2 * rows.residual[group[0]])
+    explained = rows.operator.rmatvec_rows(weights, group)
+    exact = float(weights @ (rows.gram(group) @ weights))
+    # By Cauchy's inequality it cannot be more than this, whatever rounding says.
+    most = float(np.abs(weights) @ np.sqrt(rows.residual[group])) ** 2
+    return min(max(exact - float(explained @ explained), 0.0), most)

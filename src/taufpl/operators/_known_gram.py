@@ -1,0 +1,40 @@
+"""Operator on rows whose inner products are known: what a kernel and its factor are."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from taufpl.operators._base import Matrix, PassCount, Rows
+from taufpl.operators._dense import DenseOperator
+
+
+class KnownGramOperator(DenseOperator):
+    """Rows L with the matrix K = L L', which is read where it would have to be computed.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        L.
+    gram : ndarray of shape (n_all, n_all)
+        K of these rows and perhaps of others.
+    index : ndarray of int of shape (n,), default=None
+        Where the rows are in K; None: they are all of it, in order.
+    passes : PassCount or None
+    """
+
+    knows_row_gram = True
+
+    def __init__(
+        self, rows: Matrix, gram: Matrix, index: Rows | None = None, passes: PassCount | None = None
+    ) -> None:
+        super().__init__(rows, passes)
+        self._known = gram
+        self._index = np.arange(len(rows)) if index is None else index
+
+    def _row_gram(self, left: Rows, right: Rows) -> Matrix:
+        return self._known[np.ix_(self._index[left], self._index[right])]
+
+    def _take(self, rows: Rows) -> Self:
+        return type(self)(self._x[rows], self._known, self._index[rows], self._passes)

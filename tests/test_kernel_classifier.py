@@ -1,0 +1,149 @@
+"""Kernel classifiers: thresholds, what the threshold's negatives may not touch, searches, files and commands."""
+
+import numpy as np
+import pytest
+from density_cases import CASES, bayes_recall, draw
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
+from taufpl.estimators._kernel_fitter import KernelFitter
+from taufpl.kernels import make_kernel
+from taufpl.metrics import tpr_at_fpr
+from taufpl.thresholding import OrderStatistic
+
+MOONS = CASES["moons"]
+X, Y = draw(MOONS, 900, 300, seed=7)
+NEW, TRUTH = draw(MOONS, 20_000, 5_000, seed=8)
+FIXED = {"gamma": 2.0, "reg": 1e-3, "random_state": 0}
+
+
+@pytest.mark.parametrize("threshold", ["cross", "np", "oob", "train"])
+def test_decisions_are_scores_above_the_threshold(threshold):
+    model = KernelTauFPLClassifier(0.05, threshold=threshold, n_rounds=3, **FIXED).fit(X, Y)
+    scores = rbf_kernel(NEW, model.support_vectors_, gamma=2.0) @ model.dual_coef_[0]
+    np.testing.assert_allclose(model.decision_function(NEW), scores - model.threshold_, atol=1e-7)
+    np.testing.assert_array_equal(model.predict(NEW), (model.decision_function(NEW) > 0).astype(int))
+    assert model.intercept_ == -model.threshold_
+    fpr = np.mean(model.predict(NEW[TRUTH == 0]))
+    assert fpr <= (0.08 if threshold == "train" else 0.05)
+    assert np.mean(model.predict(NEW[TRUTH == 1])) > 0.9
+    assert model.evidence_.guaranteed == (threshold == "np")
+    assert model.fpr_upper_bound_ >= model.fpr_estimate_
+
+
+def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
+    """Other held-out negatives, which score the same, change nothing of the ranking: gamma and landmarks included."""
+    settings = {"threshold": "np", "gamma": "median", "reg": 1e-3, "n_components": 50, "random_state": 0}
+    first = KernelTauFPLClassifier(0.05, **settings).fit(X, Y)
+    negatives = np.flatnonzero(Y == 0)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    held = np.random.default_rng(seed).permutation(negatives)[:450]
+    assert not np.isin(first.support_, held).any()
+    moved = X.copy()
+    moved[held] += 100.0
+    second = KernelTauFPLClassifier(0.05, **settings).fit(moved, Y)
+    assert second.gamma_ == first.gamma_
+    np.testing.assert_array_equal(second.support_vectors_, first.support_vectors_)
+    np.testing.assert_array_equal(second.dual_coef_, first.dual_coef_)
+    scores = rbf_kernel(X[held], first.support_vectors_, gamma=first.gamma_) @ first.dual_coef_[0]
+    assert first.threshold_ == pytest.approx(OrderStatistic(0.05, 0.05).choose(scores).threshold, abs=1e-6)
+
+
+def test_a_search_for_np_looks_at_no_held_out_negative(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "taufpl.estimators._kernel_fitter.KernelSearch", lambda make, X, positive, negative, *rest: seen.append(negative)
+    )
+    with pytest.raises(AttributeError):
+        KernelTauFPLClassifier(0.05, threshold="np", random_state=0).fit(X, Y)
+    assert seen[0].size == 450
+
+
+def test_the_search_finds_what_the_data_need():
+    """From a gamma that is far off, and with a table that says what was tried."""
+    case = CASES["checkerboard"]
+    train, labels = draw(case, 1200, 600, seed=0)
+    new, truth = draw(case, 20_000, 5_000, seed=1)
+    model = KernelTauFPLClassifier(0.02, cv=3, regs=[0.1, 1e-3, 1e-5], n_components=150, random_state=0)
+    model.fit(train, labels)
+    table = model.cv_results_
+    best = table["rank_test_score"] == 1
+    assert model.gamma_ in table["param_gamma"][best]
+    assert model.reg_ in table["param_reg"][best]
+    assert len(np.unique(table["param_gamma"])) >= 4
+    assert (np.diff(table["param_gamma"]) >= 0).all()
+    recall = tpr_at_fpr(truth, model.decision_function(new), 0.02)
+    assert recall >= bayes_recall(case, 0.02, new, truth) - 0.05
+    assert recall >= np.max(table["mean_test_score"]) - 0.05
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recall_comes_near_that_of_the_likelihood_ratio(name):
+    case = CASES[name]
+    train, labels = draw(case, 3000, 1500, seed=0)
+    new, truth = draw(case, 40_000, 10_000, seed=1)
+    gamma = 4 * make_kernel("rbf", "median", X=train).gamma
+    model = KernelTauFPLClassifier(
+        0.01, gamma=gamma, reg=1e-3, tau_scale=2, n_components=200, cv=3, threshold="train", random_state=0
+    ).fit(train, labels)
+    assert tpr_at_fpr(truth, model.decision_function(new), 0.01) >= bayes_recall(case, 0.01, new, truth) - 0.02
+
+
+def test_a_precomputed_kernel_is_cut_as_the_rows_are():
+    settings = {"tau": 0.05, "reg": 1e-3, "cv": 3, "tol": 1e-8, "random_state": 0}
+    by_rows = KernelTauFPLClassifier(gamma=2.0, **settings).fit(X, Y)
+    by_kernel = KernelTauFPLClassifier(kernel="precomputed", **settings).fit(rbf_kernel(X, gamma=2.0), Y)
+    assert by_kernel.threshold_ == pytest.approx(by_rows.threshold_, rel=1e-3, abs=1e-3)
+    new = NEW[:500]
+    np.testing.assert_allclose(
+        by_kernel.decision_function(rbf_kernel(new, X, gamma=2.0)), by_rows.decision_function(new), atol=5e-3
+    )
+
+
+def test_the_mean_of_rounds_is_one_expansion():
+    kept = []
+    original = KernelFitter.fit
+
+    def fit(self, rows, near=None):
+        kept.append(original(self, rows, near))
+        return kept[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KernelFitter, "fit", fit)
+        model = KernelTauFPLClassifier(0.05, threshold="oob", delta=None, n_rounds=3, **FIXED).fit(X, Y)
+    assert len(kept) == 3
+    scores = [rbf_kernel(NEW[:50], X[each.support], gamma=2.0) @ each.weights for each in kept]
+    np.testing.assert_allclose(
+        model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7
+    )
+
+
+def test_recalibrate_and_other_wrappers():
+    model = KernelTauFPLClassifier(0.05, **FIXED).fit(X, Y)
+    fresh = MOONS.sample(0, 2000, np.random.default_rng(11))
+    assert model.recalibrate(fresh).evidence_.guaranteed
+    assert np.mean(model.predict(NEW[TRUTH == 0])) <= 0.055
+    wrapped = NeymanPearsonClassifier(
+        make_pipeline(StandardScaler(), KernelTauFPLRanker(0.05, 1e-3, gamma=2.0)), 0.05, random_state=0
+    ).fit(X, Y)
+    assert np.mean(wrapped.predict(NEW[TRUTH == 0])) <= 0.05
+    grid = GridSearchCV(KernelTauFPLRanker(0.05, 1e-3), {"gamma": [0.01, 2.0]}, cv=3).fit(X, Y)
+    assert grid.best_params_["gamma"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"gamma": "large"}, "'gamma' parameter"),
+        ({"reg": 0.0}, "'reg' parameter"),
+        ({"regs": [1.0, -1.0]}, "positive finite"),
+        ({"kernel": "precomputed"}, "square matrix"),
+        ({"threshold": "np", "tau": 0.001}, "negatives held out"),
+    ],
+)
+def test_what_does_not_fit_is_refused(settings, text):
+    with pytest.raises(ValueError, match=text):
+        KernelTauFPLClassifier(**settings).fit(X, Y)
