@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
 from taufpl.baselines import TopPush
 
 
@@ -46,6 +46,11 @@ MODELS = {
     "sparse": lambda: TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=0).fit(sparse.csr_matrix(X), Y),
     "ranker": lambda: TauFPLRanker(0.05, pos_label=0).fit(-X, Y),
     "ranker with search": lambda: TauFPLRankerCV(0.05, [0.1, 0.01], StratifiedKFold(2), max_extensions=0).fit(X, Y),
+    "kernel": lambda: KernelTauFPLClassifier(0.05, gamma="median", reg=0.1, random_state=0).fit(X, NAMES),
+    "kernel ranker": lambda: KernelTauFPLRanker(0.05, n_components=30, random_state=0).fit(X, Y),
+    "sparse kernel": lambda: KernelTauFPLClassifier(
+        0.05, cv=2, regs=[0.1], n_components=20, threshold="np", random_state=0
+    ).fit(sparse.csr_matrix(X), Y),
     "top push": lambda: TopPush().fit(X, Y),
     "two tolerances": lambda: NeymanPearsonClassifier(LogisticRegression(), [0.2, 0.1], random_state=0).fit(X, Y),
     "mean of rounds": lambda: guarded(LogisticRegression(), threshold="oob", delta=None, n_rounds=2).fit(X, Y),

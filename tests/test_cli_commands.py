@@ -297,6 +297,8 @@ def test_export_in_three_forms(place, tmp_path):
         ("--model", "forest", "--threshold", "np"),
         ("--model", "logistic", "--threshold", "train"),
         ("--model", "linear", "--threshold", "np"),
+        ("--model", "kernel", "--reg", "0.1", "--threshold", "cross"),
+        ("--model", "kernel", "--threshold", "np"),
     ],
 )
 def test_models_and_thresholds(place, tmp_path, options):
@@ -307,7 +309,8 @@ def test_models_and_thresholds(place, tmp_path, options):
     document = done.document
     assert document["threshold_strategy"] == options[-1]
     assert document["guaranteed"] is (options[-1] == "np")
-    assert (document["dual_gap"] is not None) is (options[1] == "paper")
+    assert (document["dual_gap"] is not None) is (options[1] in ("paper", "kernel"))
+    assert (document["kernel_gap"] is not None) is (options[1] == "kernel")
     if "0.1" in options:
         assert document["reg"] == 0.1
     model = load_model(tmp_path / "m.skops").model

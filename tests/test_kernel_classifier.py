@@ -10,8 +10,11 @@ from sklearn.preprocessing import StandardScaler
 
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
 from taufpl.estimators._kernel_fitter import KernelFitter
+from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
+from taufpl.persistence import load_model, save_model, to_json, to_onnx
+from taufpl.report import render_report
 from taufpl.thresholding import OrderStatistic
 
 MOONS = CASES["moons"]
@@ -147,3 +150,35 @@ def test_recalibrate_and_other_wrappers():
 def test_what_does_not_fit_is_refused(settings, text):
     with pytest.raises(ValueError, match=text):
         KernelTauFPLClassifier(**settings).fit(X, Y)
+
+
+def test_a_saved_model_decides_the_same(tmp_path):
+    model = make_pipeline(StandardScaler(), KernelTauFPLClassifier(0.05, **FIXED)).fit(X, Y)
+    header = save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops").model
+    np.testing.assert_array_equal(again.decision_function(NEW), model.decision_function(NEW))
+    assert header.training["kernel_gap"] == model[-1].kernel_gap_
+    assert header.training["gamma"] == 2.0
+
+
+def test_a_file_with_rows_that_do_not_fit_is_refused(tmp_path):
+    model = KernelTauFPLClassifier(0.05, **FIXED).fit(X, Y)
+    model.dual_coef_ = model.dual_coef_[:, 1:]
+    save_model(model, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match="do not fit their weights"):
+        load_model(tmp_path / "model.skops")
+
+
+def test_exports_that_know_no_kernels_say_so():
+    model = KernelTauFPLRanker(0.05, **FIXED).fit(X, Y)
+    with pytest.raises(ExportError, match="not exported to ONNX"):
+        to_onnx(model, X)
+    with pytest.raises(ExportError, match="linear models only.*save_model keeps such models"):
+        to_json(model)
+
+
+@pytest.mark.parametrize("kind", [KernelTauFPLClassifier, KernelTauFPLRanker])
+def test_a_report_reads_the_scores(kind):
+    model = kind(0.05, **FIXED).fit(X, Y)
+    page = render_report(model, NEW, TRUTH)
+    assert f"{np.mean(model.predict(NEW[TRUTH == 1])):.1%}"[:4] in page

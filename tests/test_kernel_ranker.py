@@ -258,3 +258,13 @@ def test_pipelines_of_scikit_learn_features(features):
 def test_what_does_not_fit_is_refused(settings, X, text):
     with pytest.raises(ValueError, match=text):
         KernelTauFPLRanker(**settings).fit(X, CUBE_LABELS)
+
+
+def test_a_small_reg_is_reached_along_larger_ones():
+    """As many features as rows, and classes that can be told apart: from w = 0 the solver stalls far from the optimum."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(700, 20)), np.repeat([1, 0], [200, 500])
+    X[:200] += 0.5
+    ranker = KernelTauFPLRanker(0.01, 1e-6, gamma=0.025, approximation="exact").fit(X, y)
+    assert ranker.converged_
+    assert ranker.kernel_gap_ <= 1.1e-4

@@ -61,6 +61,8 @@ def same(left, right):
     """Equal in all fields, arrays and NaN included."""
     if isinstance(left, np.ndarray):
         return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    if sparse.issparse(left):
+        return type(left) is type(right) and same(left.toarray(), right.toarray())
     if isinstance(left, tuple | list):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, dict):

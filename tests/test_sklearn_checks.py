@@ -5,7 +5,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
 from taufpl.baselines import TopPush
 
 LOOSE = {"tau": 0.2, "delta": 0.5}
@@ -19,6 +19,10 @@ ESTIMATORS = [
     TauFPLClassifier(**LOOSE, reg=0.1, tau_scale=1, threshold="np", insufficient="infinite"),
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="oob", delta=None, n_rounds=3),
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="train", combine="refit"),
+    KernelTauFPLRanker(0.1),
+    KernelTauFPLRanker(0.1, n_components=10, random_state=0),
+    KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
+    KernelTauFPLClassifier(**LOOSE, gamma="scale", reg=0.1, threshold="np", insufficient="infinite"),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, insufficient="infinite"),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
     NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),

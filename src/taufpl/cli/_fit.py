@@ -27,6 +27,7 @@ class ModelKind(StrEnum):
 
     LINEAR = "linear"
     PAPER = "paper"
+    KERNEL = "kernel"
     LOGISTIC = "logistic"
     BOOSTING = "boosting"
     FOREST = "forest"
@@ -65,9 +66,9 @@ def fit_command(
         Threshold, typer.Option(help="How the threshold is chosen; np has a guarantee.")
     ] = Threshold.CROSS,
     model: Annotated[
-        ModelKind, typer.Option(help="linear: the automatic ranking; paper: tau-FPL; or a scorer of scikit-learn.")
+        ModelKind, typer.Option(help="linear: the automatic ranking; paper: tau-FPL; kernel: tau-FPL with an rbf kernel; or of scikit-learn.")
     ] = ModelKind.LINEAR,
-    reg: Annotated[str, typer.Option(callback=_reg, help="Penalty of --model paper: cv, or a number.")] = "cv",
+    reg: Annotated[str, typer.Option(callback=_reg, help="Penalty of --model paper or kernel: cv, or a number.")] = "cv",
     positive: Annotated[
         str | None, typer.Option(help="The label to find. [default: the larger number, true, yes]")
     ] = None,
@@ -82,8 +83,8 @@ def fit_command(
     Numbers are filled and scaled, texts become one feature a level, dates, identifiers and constant columns are left
     out; what was done is printed and kept in the model file.
     """
-    if reg != "cv" and model != "paper":
-        raise CommandLineError(f"--reg {reg} is the penalty of --model paper; --model {model} has none.")
+    if reg != "cv" and model not in ("paper", "kernel"):
+        raise CommandLineError(f"--reg {reg} is the penalty of --model paper and kernel; --model {model} has none.")
     if jobs == 0:
         raise CommandLineError("--jobs must be a number of fits, or -1 for all cores; got 0.")
     check_output(output, data)
@@ -173,6 +174,7 @@ def _results(model: Any) -> dict[str, Any]:
         "recall_estimate": recall,
         "np_score": None if recall is None else max(evidence.fpr_estimate, evidence.tau) / evidence.tau - recall,
         "dual_gap": getattr(inner, "dual_gap_", None),
+        "kernel_gap": getattr(inner, "kernel_gap_", None),
         "reg": getattr(inner, "reg_", getattr(inner, "reg", None) if hasattr(inner, "dual_gap_") else None),
         "n_negative_used": evidence.n_negative,
         "guaranteed": evidence.guaranteed,
@@ -204,6 +206,8 @@ def _print(document: dict[str, Any], training: Training) -> None:
     ]  # fmt: skip
     if gap is not None and not math.isnan(gap):
         facts.insert(7, ("gap", number(gap)))
+    if document["kernel_gap"] is not None:
+        facts.insert(8, ("gap to the exact kernel", number(document["kernel_gap"])))
     facts += [("note", text) for text in document["notes"]]
     print_facts(f"{document['output']}: {document['model_kind']}", facts)
     columns = training.layout.columns

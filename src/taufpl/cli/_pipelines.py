@@ -16,9 +16,15 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.cli._rows import Training
-from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl.estimators import (
+    KernelTauFPLClassifier,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+)
 
-OWN = ("linear", "paper")
+OWN = ("linear", "paper", "kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,11 @@ def _in_place(data: Training, settings: Settings) -> Pipeline:
     return Pipeline([*steps, ("screen", _classifier(data, settings, settings.threshold).fit(X, data.y))])
 
 
-def _classifier(data: Training, settings: Settings, threshold: str) -> TauFPLClassifier:
+def _classifier(
+    data: Training, settings: Settings, threshold: str
+) -> TauFPLClassifier | KernelTauFPLClassifier:
+    if settings.model == "kernel":
+        return _kernel(data, settings, threshold=threshold, delta=settings.delta)
     return TauFPLClassifier(
         settings.tau,
         ranking="auto" if settings.model == "linear" else "paper",
@@ -93,7 +103,21 @@ def _classifier(data: Training, settings: Settings, threshold: str) -> TauFPLCla
     )
 
 
+def _kernel(data: Training, settings: Settings, **threshold: Any) -> KernelTauFPLClassifier:
+    return KernelTauFPLClassifier(
+        settings.tau,
+        reg=settings.reg,
+        **threshold,
+        pos_label=data.positive,
+        n_jobs=settings.jobs,
+        random_state=settings.seed,
+    )
+
+
 def _scorer(data: Training, settings: Settings) -> Any:
+    if settings.model == "kernel":
+        # Its own threshold is not used, and of all the cheapest to choose: one fit beside that on all rows.
+        return _kernel(data, settings, threshold="oob", delta=None, n_rounds=1, combine="refit")
     if settings.model == "linear":
         # Its own threshold is not used, and the cheapest to choose.
         return _classifier(data, settings, "train")

@@ -29,8 +29,10 @@ Rows = NDArray[np.intp]
 MOST_EXACT_ROWS = 2000
 # Landmarks where no number is given.
 USUAL_COMPONENTS = 500
-# With as many features as this share of the rows, systems of the rows with weight are smaller than those of features.
+# With as many features as this share of the rows, systems of the rows with weight are smaller than those of features;
+# with few rows either is small, and the second way takes fewer steps.
 _MANY_FEATURES = 0.25
+_FEW_ROWS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _at_least_0(chosen: PartialFactor) -> Vector:
 
 def _exact_operator(kernel: Kernel, X: Any, chosen: PartialFactor) -> Operator:
     n_rows, rank = chosen.factor.shape
-    if rank < _MANY_FEATURES * n_rows:
+    if n_rows <= _FEW_ROWS or rank < _MANY_FEATURES * n_rows:
         return as_operator(chosen.factor)
     return KnownGramOperator(chosen.factor, np.asarray(kernel.between(X), dtype=np.float64))
 

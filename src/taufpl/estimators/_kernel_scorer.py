@@ -94,7 +94,9 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
         sparse = False if self.kernel == "precomputed" else "csr"
-        return validate_data(self, X, y, reset=reset, accept_sparse=sparse, dtype=np.float64)
+        # A kernel matrix in single precision must be known for one: its rounding is not that of another kernel.
+        dtype = [np.float64, np.float32] if self.kernel == "precomputed" else np.float64
+        return validate_data(self, X, y, reset=reset, accept_sparse=sparse, dtype=dtype)
 
     def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
         """Validate the data of a fit; set `classes_`."""
@@ -147,7 +149,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.converged_ = bool(self.dual_gap_ <= self.tol)
         self.collapsed_ = found.ranking.collapsed
         if not self.converged_:
-            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
+            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol, stacklevel=5)
         elif self.collapsed_:
             _warn_collapsed(type(self).__name__, found.problem)
 

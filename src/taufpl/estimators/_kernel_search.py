@@ -23,7 +23,7 @@ from taufpl.kernels import Kernel
 GAMMA_FACTORS = (0.25, 1.0, 4.0, 16.0)
 _GAMMA_STEP = 4.0
 _MOST_GAMMA_EXTENSIONS = 3
-_MOST_REG_EXTENSIONS = 4
+_MOST_REG_EXTENSIONS = 1
 # The search may take fewer landmarks than the fit: which gamma and reg are good shows with few.
 _MOST_COMPONENTS = 300
 # And fewer rows, but so many that this count of negatives lies above the threshold.

@@ -12,6 +12,7 @@ them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group mak
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from taufpl.estimators._kernel_rows import KernelRows, Rows, Vector
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.problem import RankingProblem, top_count
-from taufpl.solvers import Callback, Result
+from taufpl.solvers import Callback, Result, Status
 
 # Values of the kernel that a certificate may take, and the largest group of rows.
 _MOST_VALUES = 50_000_000
@@ -55,6 +56,8 @@ def solve_kernel_ranking(
 ) -> KernelRanking:
     """Solve, and say the solution in terms of the rows."""
     ranking = solve_ranking(problem, choice, None, callback)
+    if ranking.result.status is Status.STALLED:
+        ranking = _solve_along_regs(problem, choice, ranking)
     if ranking.collapsed:
         return KernelRanking(ranking, problem, np.zeros(rows.operator.shape[0]))
     if rows.exact:
@@ -63,6 +66,23 @@ def solve_kernel_ranking(
             weights = signed(problem, linked.alpha, linked.beta) / problem.ridge
             return KernelRanking(replace(ranking, result=linked), problem, weights)
     return KernelRanking(ranking, problem, rows.weights(ranking.result.coef))
+
+
+def _solve_along_regs(problem: RankingProblem, choice: SolverChoice, stalled: Ranking) -> Ranking:
+    """Come from larger values of reg, each solved from the one before: where there are as many features as rows, a small
+    reg is too far away from w = 0. Costs as much as all of them, and is kept if it brings more.
+    """
+    start: Result | None = None
+    ranking = stalled
+    for reg in [*np.geomspace(0.1, problem.reg, _n_steps(problem.reg), endpoint=False), problem.reg]:
+        ranking = solve_ranking(problem.replace(reg=float(reg)), choice, start)
+        start = ranking.result
+    return ranking if ranking.result.gap < stalled.result.gap else stalled
+
+
+def _n_steps(reg: float) -> int:
+    """Steps of a factor of about 10 from 0.1 on."""
+    return max(0, math.ceil(-math.log10(reg)) - 1)
 
 
 def signed(problem: RankingProblem, alpha: NDArray[np.float64], beta: NDArray[np.float64]) -> Vector:

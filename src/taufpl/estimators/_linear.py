@@ -142,13 +142,13 @@ def score_rounding(scale: float, dtype: Any = np.float64) -> float:
     return _ROUNDINGS * float(np.finfo(dtype).eps) * scale
 
 
-def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
+def warn_not_converged(name: str, n_iter: int, gap: float, tol: float, stacklevel: int = 6) -> None:
     """Say how far the solver came."""
     warnings.warn(
         f"{name} stopped after {n_iter} iterations at a relative gap of {gap:.2g}, above tol={tol:g}: its objective is "
         "certified to that gap only. Raise max_iter or tol, increase reg, or scale the features.",
         ConvergenceWarning,
-        stacklevel=6,
+        stacklevel=stacklevel,
     )
 
 

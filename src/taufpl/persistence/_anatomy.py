@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from taufpl.estimators import NeymanPearsonClassifier
 from taufpl.estimators._fitters import scores_of
+from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._linear import LinearScorer
 from taufpl.exceptions import ExportError
 
@@ -62,7 +63,7 @@ class Anatomy:
 
     Attributes
     ----------
-    head : TauFPLClassifier, NeymanPearsonClassifier or a ranker
+    head : TauFPLClassifier, KernelTauFPLClassifier, NeymanPearsonClassifier or a ranker
         The estimator of this library.
     steps : tuple of transformers
         What the pipeline around it does before.
@@ -106,17 +107,18 @@ def take_apart(model: Any) -> Anatomy:
         It has not been fitted.
     """
     steps, head = unwrapped(model)
-    if not isinstance(head, LinearScorer | NeymanPearsonClassifier):
+    if not isinstance(head, LinearScorer | KernelScorer | NeymanPearsonClassifier):
         raise TypeError(
-            "model must be a TauFPLClassifier, a NeymanPearsonClassifier or a ranker of this library, or a pipeline "
-            f"or a search that ends in one; got {type(head).__name__}."
+            "model must be a TauFPLClassifier, a KernelTauFPLClassifier, a NeymanPearsonClassifier or a ranker of this "
+            f"library, or a pipeline or a search that ends in one; got {type(head).__name__}."
         )
     check_is_fitted(head)
     scorers: tuple[Scorer, ...]
     if isinstance(head, NeymanPearsonClassifier):
         scorers, threshold = tuple(_scorer(each, head.classes_[1]) for each in head.estimators_), head.threshold_
     else:
-        linear = Linear(np.asarray(head.coef_[0], dtype=np.float64), 0.0)
+        is_kernel = isinstance(head, KernelScorer)
+        linear = None if is_kernel else Linear(np.asarray(head.coef_[0], dtype=np.float64), 0.0)
         scorers, threshold = (Scorer((), head, head.classes_[1], linear),), -float(head.intercept_[0])
     names, named = _names(model, steps or scorers[0].steps, scorers[0])
     return Anatomy(head, steps, scorers, float(threshold), head.classes_, names, named)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._anatomy import Anatomy, take_apart
 from taufpl.persistence._steps import Encoding, encodings, imputation, scaling
@@ -170,9 +171,10 @@ def linear_form(model: Any, target: str) -> LinearForm:
     share = Fraction(1, len(anatomy.scorers))
     for scorer in anatomy.scorers:
         if scorer.linear is None:
+            instead = "save_model keeps" if isinstance(scorer.final, KernelScorer) else "to_onnx exports"
             raise ExportError(
                 f"{target} holds linear models only: the score of {type(scorer.final).__name__} is not a sum of "
-                "weights times features. taufpl.persistence.to_onnx exports such models."
+                f"weights times features. taufpl.persistence.{instead} such models."
             )
         features = walk(scorer.steps, shared, algebra)
         if len(features) != scorer.linear.coef.size:

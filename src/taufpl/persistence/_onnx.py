@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from taufpl._files import write_whole
 from taufpl.estimators._linear import score_rounding
+from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._anatomy import Anatomy, Scorer, take_apart
 from taufpl.persistence._json import finite_threshold
@@ -119,6 +120,11 @@ def save_onnx(model: Any, path: str | os.PathLike[str], X: Any, *, target_opset:
 
 def _add_scorer(graph: Graph, scorer: Scorer, blocks: tuple[Block, ...]) -> str:
     """Scores of shape (rows, 1), higher for the positive class."""
+    if isinstance(scorer.final, KernelScorer):
+        raise ExportError(
+            f"the score of {type(scorer.final).__name__} is a sum of kernels, which is not exported to ONNX. Keep the "
+            "model by taufpl.persistence.save_model, or export a linear one."
+        )
     block = graph.matrix(walk(scorer.steps, blocks, Tensors(graph)), scorer.final)
     if scorer.linear is not None:
         product = graph.add("MatMul", block.tensor, graph.constant(scorer.linear.coef[:, np.newaxis], "weights"))

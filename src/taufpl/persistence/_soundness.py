@@ -15,6 +15,7 @@ from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
+from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.exceptions import ModelFileError
 
 _HOMES = ("sklearn.", "taufpl.")
@@ -54,6 +55,8 @@ def _check_estimator(part: Any) -> None:
         _check_boosted(part)
     elif isinstance(part, BaseLibSVM) and _has(part, "support_vectors_", "_dual_coef_", "_n_support"):
         _check_support(part)
+    elif isinstance(part, KernelScorer) and _has(part, "support_vectors_", "dual_coef_"):
+        _check_expansion(part)
 
 
 def _has(part: Any, *names: str) -> bool:
@@ -133,6 +136,18 @@ def _check_support(model: Any) -> None:
     )
     if not sound:
         raise ModelFileError("the support vectors in it do not fit their coefficients")
+
+
+def _check_expansion(model: Any) -> None:
+    """Rows, or places of columns where the kernel is precomputed, one for each weight."""
+    support, weights = model.support_vectors_, model.dual_coef_
+    by_place = model.kernel == "precomputed"
+    shape = (weights.shape[-1],) if by_place else (weights.shape[-1], model.n_features_in_)
+    sound = weights.ndim == 2 and len(weights) == 1 and support.shape == shape
+    if sound and by_place and support.size:
+        sound = support.dtype.kind == "i" and 0 <= support.min() <= support.max() < model.n_features_in_
+    if not sound:
+        raise ModelFileError("the rows of a kernel model in it do not fit their weights")
 
 
 def _check_sparse(matrix: Any) -> None:

@@ -9,7 +9,14 @@ from scipy import special
 from sklearn.utils import all_estimators
 
 from taufpl.baselines import TopPush
-from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl.estimators import (
+    KernelTauFPLClassifier,
+    KernelTauFPLRanker,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+)
 from taufpl.kernels import PivotedCholeskyFeatures
 from taufpl.solvers import Record
 from taufpl.thresholding import Evidence, Rounds
@@ -18,6 +25,8 @@ OWN = frozenset(
     f"{each.__module__}.{each.__name__}"
     for each in (
         Evidence,
+        KernelTauFPLClassifier,
+        KernelTauFPLRanker,
         NeymanPearsonClassifier,
         PivotedCholeskyFeatures,
         Record,

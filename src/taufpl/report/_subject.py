@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
+from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.operators import as_operator
@@ -116,10 +117,10 @@ def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
         return _unwrapped(model.estimator, X)
     if isinstance(model, Pipeline):
         return _unwrapped(model.steps[-1][1], model[:-1].transform(X) if len(model.steps) > 1 else X)
-    if not isinstance(model, (ThresholdedMixin, LinearScorer)) or not hasattr(model, "tau"):
+    if not isinstance(model, (ThresholdedMixin, KernelScorer, LinearScorer)) or not hasattr(model, "tau"):
         raise TypeError(
-            "model must be a TauFPLClassifier, a NeymanPearsonClassifier, a TauFPLRanker, a TauFPLRankerCV or a "
-            f"pipeline that ends in one; got {type(model).__name__}. Any fitted scorer can be put under a tolerance "
+            "model must be a classifier or a ranker of this library (TauFPLClassifier, KernelTauFPLClassifier, "
+            f"NeymanPearsonClassifier, ...) or a pipeline that ends in one; got {type(model).__name__}. Any fitted scorer can be put under a tolerance "
             "first: NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
         )
     return model, X
@@ -127,7 +128,7 @@ def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
 
 def _raw_scores(final: Any, X: Any) -> Vector:
     """Scores before the threshold is taken off: with an infinite one nothing would be left of them."""
-    if isinstance(final, ThresholdedMixin):
+    if isinstance(final, ThresholdedMixin | KernelScorer):
         return final._raw_scores(X)
     return as_operator(final._checked(X, reset=False)).matvec(final.coef_[0])
 
