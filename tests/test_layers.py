@@ -149,7 +149,7 @@ def test_a_violation_is_reported(path, text):
         ("solvers/newton.py", "'''Knows no torch and no issparse.'''\nimport numpy as np"),
         ("operators/_dask.py", "import dask.array as da\nfrom scipy.sparse import issparse"),
         ("metrics.py", "from taufpl.thresholding import order_statistic"),
-        ("demo.py", "from taufpl import TauFPLClassifier, metrics"),
+        ("report/_page.py", "from taufpl import TauFPLClassifier, metrics"),
         ("_kernels/topk.pyx", "from libc.math cimport fabs\nfrom ._scan cimport scan\ncimport cython"),
     ],
 )

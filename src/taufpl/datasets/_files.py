@@ -6,8 +6,6 @@ import bz2
 import contextlib
 import hashlib
 import lzma
-import os
-import uuid
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from sklearn.datasets import load_svmlight_file
 
+from taufpl._files import written_whole
 from taufpl.datasets._registry import DatasetInfo, TextFile
 from taufpl.exceptions import DatasetError
 
@@ -65,27 +64,22 @@ def read_parsed(info: DatasetInfo, path: Path) -> Table:
 
 
 def write_parsed(info: DatasetInfo, table: Table, folder: Path) -> None:
-    """Keep the parsed form for the next time; written under another name first, so that nobody reads half of it."""
+    """Keep the parsed form for the next time, whole or not at all."""
     data = table.data
-    draft = folder / f".{info.name}.{uuid.uuid4().hex}.tmp"
     # Without a place to keep it, the next time takes as long as this time.
     with contextlib.suppress(OSError):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with draft.open("xb") as stream:
-                np.savez_compressed(
-                    stream,
-                    data=data.data,
-                    indices=data.indices,
-                    indptr=data.indptr,
-                    shape=np.array(data.shape),
-                    format=np.array(b"csr"),
-                    y=(2 * table.target - 1).astype(np.int8),
-                    n_train=np.array(info.n_train),
-                )
-            os.replace(draft, folder / f"{info.name}.npz")
-        finally:
-            draft.unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(folder / f"{info.name}.npz") as draft, draft.open("xb") as stream:
+            np.savez_compressed(
+                stream,
+                data=data.data,
+                indices=data.indices,
+                indptr=data.indptr,
+                shape=np.array(data.shape),
+                format=np.array(b"csr"),
+                y=(2 * table.target - 1).astype(np.int8),
+                n_train=np.array(info.n_train),
+            )
 
 
 def new_digest(checksum: str) -> Any:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels._functions import Kernel
+from taufpl.operators._blas import one_blas_thread
 from taufpl.operators._chunks import map_chunks, scratch
 
 Vector = NDArray[np.float64]
@@ -111,7 +112,11 @@ def partial_cholesky(
     ValueError
         The kernel is zero on all rows, or not symmetric, or not positive semidefinite.
     """
-    growing = _Growing(kernel, X, n_components, rows)
+    with one_blas_thread:  # blocks are small
+        return _factor(_Growing(kernel, X, n_components, rows), tol, pivoting, rng)
+
+
+def _factor(growing: _Growing, tol: float, pivoting: str, rng: np.random.Generator) -> PartialFactor:
     block = _BLOCK
     while growing.goes_on(tol):
         if pivoting == "greedy":

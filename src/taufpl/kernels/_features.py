@@ -57,8 +57,8 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Stop at this relative error, trace(K - F F') / trace K, among the candidates.
     pivoting : {"random", "greedy"}, default="random"
         Landmarks with probabilities in proportion to what is left of the rows, or always the row of which most is left.
-        Random landmarks are chosen faster, and are as a rule better where the error stays large; greedy ones reach for
-        outliers.
+        Random landmarks are chosen faster and leave out less, as a rule; greedy ones reach for rows that lie alone, and
+        need no chance where all rows are candidates.
     n_candidates : int or None, default=20000
         Landmarks are chosen among so many rows, drawn at random; None: among all, which takes 8 n r bytes. The error is
         measured on all rows either way.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels._functions import Kernel
+from taufpl.operators._blas import one_blas_thread
 from taufpl.operators._chunks import map_chunks, scratch
 from taufpl.operators._pairs import work_type
 
@@ -66,7 +67,8 @@ class LandmarkMap:
         wanted = work_type(X)
         dtype = wanted if self._is_sound else np.dtype(np.float64)
         fill = self.kernel.against(self.landmarks, dtype)
-        steps = _solve_steps(self.triangle, dtype)
+        with one_blas_thread:  # blocks are small
+            steps = _solve_steps(self.triangle, dtype)
         squares = np.zeros(X.shape[0])
 
         def work(part: slice) -> None:

@@ -69,7 +69,8 @@ class FixedRows:
             -scale |x - y|^2 = [x, -scale |x|^2, 1] . [2 scale y, 1, -scale |y|^2]
         """
         if self._is_sparse:
-            return lambda X, out: self._sparse_distances(X, scale, out)
+            of_rows = (scale * square_sums(self.rows)).astype(self.dtype)
+            return lambda X, out: self._sparse_distances(X, scale, of_rows, out)
         # Distances do not change when all rows are shifted, but their rounding does: it is relative to the norms.
         shift = self.rows.mean(axis=0, dtype=np.float64).astype(self.dtype)
         shifted = self.rows - shift
@@ -78,7 +79,7 @@ class FixedRows:
 
         def fill(X: Any, out: Array) -> None:
             if sparse.issparse(X):
-                self._sparse_distances(X, scale, out)
+                self._sparse_distances(X, scale, (scale * square_sums(self.rows)).astype(self.dtype), out)
                 return
             left = scratch("rows", (X.shape[0], factor.shape[1]), self.dtype)
             np.subtract(X, shift, out=left[:, :-2], casting="same_kind")
@@ -89,11 +90,11 @@ class FixedRows:
 
         return fill
 
-    def _sparse_distances(self, X: Any, scale: float, out: Array) -> None:
+    def _sparse_distances(self, X: Any, scale: float, of_rows: Array, out: Array) -> None:
         self.inner(X, out)
         out *= 2.0 * scale
         out -= (scale * square_sums(X)).astype(self.dtype)[:, None]
-        out -= (scale * square_sums(self.rows)).astype(self.dtype)
+        out -= of_rows
         np.minimum(out, 0.0, out=out)
 
 
