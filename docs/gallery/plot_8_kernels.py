@@ -37,10 +37,10 @@ def checkerboard(n, m, seed):
 
 
 # %%
-# Above the linear screens, below those with a Gaussian kernel, fitted to the same 3,300 rows. `gamma="median"` takes the
-# scale of the kernel from the distances between rows; by default gamma and reg are searched for, which takes longer.
-# The strong line is the threshold. Rings are false positives among the training negatives; the rates in the titles are
-# those of 33,000 new rows.
+# Above the linear screens, below those with a Gaussian kernel, fitted to the same 3,300 rows. `gamma="median"` takes
+# the scale of the kernel from the distances between rows; by default gamma and reg are searched for, which takes
+# longer. The strong line is the threshold. Rings are false positives among the training negatives; the rates in the
+# titles are those of 33,000 new rows.
 
 figure, axes = plt.subplots(2, 3, figsize=(11, 7.5), layout="constrained")
 for column, make in zip(axes.T, (moons, circles, checkerboard), strict=True):
