@@ -103,9 +103,11 @@ def test_full_rank_is_exact():
 @pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning")
 @pytest.mark.parametrize("n_components", [2, 5, 20, 80, 250])
 @pytest.mark.parametrize("reg", [0.1, 1e-3])
-def test_the_exact_optimum_lies_between_the_certified_values(n_components, reg):
+@pytest.mark.parametrize("refine", [False, True])
+def test_the_exact_optimum_lies_between_the_certified_values(n_components, reg, refine):
     exact = KernelTauFPLRanker(0.03, reg, approximation="exact", tol=1e-8).fit(CUBE, CUBE_LABELS)
-    ranker = KernelTauFPLRanker(0.03, reg, n_components=n_components, random_state=1).fit(CUBE, CUBE_LABELS)
+    ranker = KernelTauFPLRanker(0.03, reg, n_components=n_components, refine=refine, random_state=1)
+    ranker.fit(CUBE, CUBE_LABELS)
     assert ranker.n_components_ == n_components
     lowest, highest = exact.dual_objective_, exact.primal_objective_
     assert ranker.kernel_dual_objective_ <= highest
@@ -113,6 +115,25 @@ def test_the_exact_optimum_lies_between_the_certified_values(n_components, reg):
     assert 0 < ranker.relative_error_ < 1
     assert ranker.kernel_gap_ >= ranker.dual_gap_
     assert 1 - lowest / ranker.primal_objective_ <= ranker.kernel_gap_ <= 1
+
+
+def test_landmarks_with_a_dual_weight_are_better_ones():
+    """P is that of the exact kernel in either case, so that the second choice of landmarks can only lower it."""
+    plain, refined = (
+        KernelTauFPLRanker(0.03, 0.1, n_components=150, refine=refine, random_state=0).fit(CUBE, CUBE_LABELS)
+        for refine in (False, True)
+    )
+    assert refined.primal_objective_ < plain.primal_objective_
+    assert refined.kernel_gap_ < 0.5 * plain.kernel_gap_
+    assert plain.kernel_gap_ > 1e-3
+
+
+def test_rare_positives_get_landmarks_too():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 8)), np.repeat([0, 1], [2950, 50])
+    X[y == 1, 0] += 1.5
+    ranker = KernelTauFPLRanker(0.05, 0.1, n_components=100, refine=False, random_state=0).fit(X, y)
+    assert 20 <= np.sum(y[ranker.support_]) <= 50
 
 
 def test_the_certificate_tightens_with_the_rank():
@@ -129,7 +150,8 @@ def test_groups_of_any_size_bound_what_is_left_out(monkeypatch, size):
     """a' E a from the full matrices; one group makes it exact, and smaller ones never less."""
     monkeypatch.setattr("taufpl.estimators._kernel_solve._LARGEST_GROUP", size)
     kernel = make_kernel("rbf", 0.1, X=CUBE)
-    rows = make_rows(kernel, CUBE, Approximation("low-rank", 30), np.random.default_rng(0))
+    classes = (np.flatnonzero(CUBE_LABELS), np.flatnonzero(CUBE_LABELS == 0))
+    rows = make_rows(kernel, CUBE, Approximation("low-rank", 30), np.random.default_rng(0), classes)
     weights = np.random.default_rng(1).normal(size=400)
     F = rows.operator.take_rows(np.arange(400))._x
     true = weights @ (rbf_kernel(CUBE, gamma=0.1) - F @ F.T) @ weights

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._kernel_rows import Approximation, KernelRows, Rows, Vector, expand, make_rows, named, take
+from taufpl.estimators._kernel_rows import Approximation, KernelRows, Rows, Vector, expand, named, take
 from taufpl.estimators._kernel_search import GAMMA_FACTORS, KernelSearch
-from taufpl.estimators._kernel_solve import KernelRanking, pose, solve_kernel_ranking
+from taufpl.estimators._kernel_solve import KernelRanking, rank_rows
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._search import Setting
 from taufpl.estimators._solve import SolverChoice
@@ -124,11 +124,10 @@ class KernelFitter:
         assert self.kernel is not None
         positive, negative = split_rows(rows, self.positive_rows)
         own = np.concatenate((positive, negative))
-        features = make_rows(self.kernel, self._part(own), self.how, np.random.default_rng(self.seed))
         cut = positive.size
         parts = (np.arange(cut), np.arange(cut, own.size))
-        problem = pose(features, *parts, self.tau_scale * self.tau, self.reg)
-        found = solve_kernel_ranking(features, problem, self.choice)
+        settings = (self.tau_scale * self.tau, self.reg, self.how, self.choice, np.random.default_rng(self.seed))
+        features, found = rank_rows(self.kernel, self._part(own), parts, *settings)
         self.first = self.first or (found, features)
         has_weight = np.flatnonzero(found.weights)
         order = np.argsort(own[has_weight])

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from taufpl.estimators._kernel_rows import expand, make_rows
+from taufpl.estimators._kernel_rows import expand
 from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, raised_by_rounding
-from taufpl.estimators._kernel_solve import pose, solve_kernel_ranking
+from taufpl.estimators._kernel_solve import rank_rows
 from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT
 from taufpl.kernels import make_kernel
 from taufpl.solvers import Callback
@@ -47,7 +47,11 @@ class KernelTauFPLRanker(KernelScorer):
         "exact" takes memory for two matrices of n x n numbers, and seconds for some thousands of rows. "auto" is exact
         up to 2,000 rows, unless `n_components` is given.
     pivoting, n_candidates, landmark_tol
-        How landmarks are chosen: `pivoting`, `n_candidates` and `tol` of :class:`PivotedCholeskyFeatures`.
+        How landmarks are chosen: `pivoting`, `n_candidates` and `tol` of :class:`PivotedCholeskyFeatures`. Candidates
+        are as many rows of either class, as far as there are: rare positives get landmarks too.
+    refine : bool, default=True
+        Choose the landmarks a second time, among the rows that have a dual weight in the first solution, where
+        `kernel_gap_` is more than 10 tol; the solution with the lower objective is kept. Takes twice the time.
     tau_scale : float, default=1.0
         The ranking trains at tau_scale tau, the threshold stays at tau.
     solver, tol, max_iter, pos_label, callback
@@ -127,6 +131,7 @@ class KernelTauFPLRanker(KernelScorer):
         pivoting: str = "random",
         n_candidates: int | None = 20_000,
         landmark_tol: float = 1e-8,
+        refine: bool = True,
         tau_scale: float = 1.0,
         solver: str = "newton",
         tol: float = 1e-4,
@@ -147,6 +152,7 @@ class KernelTauFPLRanker(KernelScorer):
         self.pivoting = pivoting
         self.n_candidates = n_candidates
         self.landmark_tol = landmark_tol
+        self.refine = refine
         self.tau_scale = tau_scale
         self.solver = solver
         self.tol = tol
@@ -172,9 +178,10 @@ class KernelTauFPLRanker(KernelScorer):
         """
         X, labels = self._read(X, y)
         kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, X)
-        rows = make_rows(kernel, X, self._approximation(), np.random.default_rng(self._seed()))
-        problem = pose(rows, labels.positive_rows, labels.negative_rows, self.tau_scale * self.tau, self.reg)
-        found = solve_kernel_ranking(rows, problem, self._choice(), self.callback)
+        classes = (labels.positive_rows, labels.negative_rows)
+        rng = np.random.default_rng(self._seed())
+        settings = (self.tau_scale * self.tau, self.reg, self._approximation(), self._choice(), rng, self.callback)
+        rows, found = rank_rows(kernel, X, classes, *settings)
         self._keep_expansion(X, found.weights, kernel)
         negative = expand(kernel, X[labels.negative_rows], self.support_vectors_, self.dual_coef_[0])
         threshold = raised_by_rounding(top_threshold(negative, self.tau), self._score_size(X, kernel, 0.0))

@@ -44,6 +44,7 @@ class Approximation:
     pivoting: str = "random"
     n_candidates: int | None = 20_000
     tol: float = 1e-8
+    refine: bool = True
 
     def is_exact(self, n_rows: int) -> bool:
         """Whether all pivots are taken."""
@@ -96,8 +97,13 @@ class KernelRows:
         return np.asarray(self.kernel.between(part), dtype=np.float64)
 
 
-def make_rows(kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator) -> KernelRows:
+def make_rows(
+    kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, classes: tuple[Rows, Rows]
+) -> KernelRows:
     """Factor the kernel of these rows.
+
+    Landmarks are chosen among as many rows of either class, as far as there are: where positives are rare, landmarks by
+    the error of all rows alone would leave most of them out, and what sets them apart.
 
     Parameters
     ----------
@@ -107,20 +113,29 @@ def make_rows(kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generat
     how : Approximation
     rng : numpy.random.Generator
         Draws landmarks.
+    classes : pair of ndarray of int
+        All rows, by class.
     """
     n_rows = X.shape[0]
-    diagonal = kernel.diagonal(X)
-    trace = float(diagonal.sum())
     if how.is_exact(n_rows):
+        trace = float(kernel.diagonal(X).sum())
         chosen = partial_cholesky(kernel, X, n_rows, 0.0, "greedy", rng)
         operator = _exact_operator(kernel, X, chosen)
         return KernelRows(kernel, X, operator, chosen.pivots, chosen.triangle, _at_least_0(chosen), trace, exact=True)
+    candidates = _candidates(how.n_candidates, min(how.n_components or USUAL_COMPONENTS, n_rows), rng, classes)
+    return make_rows_from(candidates, kernel, X, how, rng)
+
+
+def make_rows_from(
+    candidates: Rows, kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator
+) -> KernelRows:
+    """Low rank, with landmarks that are chosen among some of the rows."""
+    n_rows = X.shape[0]
+    diagonal = kernel.diagonal(X)
+    trace = float(diagonal.sum())
     n_components = min(how.n_components or USUAL_COMPONENTS, n_rows)
-    candidates = None
-    if how.n_candidates is not None and n_rows > max(how.n_candidates, n_components):
-        candidates = np.sort(rng.choice(n_rows, max(how.n_candidates, n_components), replace=False))
     chosen = partial_cholesky(kernel, X, n_components, how.tol, how.pivoting, rng, candidates)
-    if candidates is None:
+    if candidates.size == n_rows:
         return KernelRows(
             kernel, X, as_operator(chosen.factor), chosen.pivots, chosen.triangle, _at_least_0(chosen), trace, exact=False
         )
@@ -130,6 +145,17 @@ def make_rows(kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generat
     features, residual = LandmarkMap(kernel, landmarks, triangle).features_and_residuals(X, diagonal)
     residual = np.maximum(residual, 0.0)
     return KernelRows(kernel, X, as_operator(features), pivots, triangle, residual, trace, exact=False)
+
+
+def _candidates(
+    n_candidates: int | None, n_components: int, rng: np.random.Generator, classes: tuple[Rows, Rows]
+) -> Rows:
+    """As many rows of either class as of the smaller one, or as there are landmarks, within the given number."""
+    count = max(min(rows.size for rows in classes), n_components)
+    if n_candidates is not None:
+        count = min(count, max(n_candidates, n_components) // 2 + 1)
+    parts = [rows if rows.size <= count else rng.choice(rows, count, replace=False) for rows in classes]
+    return np.sort(np.concatenate(parts))
 
 
 def _at_least_0(chosen: PartialFactor) -> Vector:

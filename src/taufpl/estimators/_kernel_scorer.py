@@ -34,6 +34,7 @@ KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "n_components": [Interval(Integral, 1, None, closed="left"), None],
     "pivoting": [StrOptions({"random", "greedy"})],
     "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
+    "refine": ["boolean"],
     "landmark_tol": [Interval(Real, 0, 1, closed="left")],
     "random_state": ["random_state"],
 }
@@ -110,7 +111,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
 
     def _approximation(self) -> Approximation:
         return Approximation(
-            self.approximation, self.n_components, self.pivoting, self.n_candidates, self.landmark_tol
+            self.approximation, self.n_components, self.pivoting, self.n_candidates, self.landmark_tol, self.refine
         )
 
     def _choice(self) -> SolverChoice:

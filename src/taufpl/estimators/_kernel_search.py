@@ -1,7 +1,6 @@
 """The search for gamma, reg and tau_scale of a kernel ranking, on held-out folds.
 
-The rows get features once for each gamma, whatever the fold, reg and tau_scale: of low rank, and without a look at the
-labels. Along reg each solution starts the next one.
+The rows get features once for each gamma, whatever the fold, reg and tau_scale, and of low rank. Along reg each solution starts the next one.
 """
 
 from __future__ import annotations
@@ -96,11 +95,11 @@ class KernelSearch:
         kernel = self.make(gamma)
         most = min(self.how.n_components or _MOST_COMPONENTS, _MOST_COMPONENTS)
         how = replace(self.how, mode="low-rank", n_components=most)
-        rows = make_rows(
-            kernel, take(kernel, self.X, np.concatenate((positive, negative))), how, np.random.default_rng(self.seed)
-        )
         cut = positive.size
-        folds = make_folds(self.cv, np.arange(cut), np.arange(cut, cut + negative.size))
+        parts = (np.arange(cut), np.arange(cut, cut + negative.size))
+        part = take(kernel, self.X, np.concatenate((positive, negative)))
+        rows = make_rows(kernel, part, how, np.random.default_rng(self.seed), parts)
+        folds = make_folds(self.cv, *parts)
         rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
         search = RankingSearch(rows.operator, folds, self.tau, rough, self.n_jobs)
         return search.run(settings, regs, _MOST_REG_EXTENSIONS)

@@ -14,18 +14,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._kernel_rows import KernelRows, Rows, Vector
+from taufpl.estimators._kernel_rows import Approximation, KernelRows, Rows, Vector, make_rows, make_rows_from
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.kernels import Kernel
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback, Result, Status
 
 # Values of the kernel that a certificate may take, and the largest group of rows.
 _MOST_VALUES = 50_000_000
 _LARGEST_GROUP = 4000
+# Landmarks are not chosen anew where the gap to the exact kernel is so many times the tolerance already.
+_GOOD_ENOUGH = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,38 @@ class KernelRanking:
 def pose(rows: KernelRows, positive: Rows, negative: Rows, tau: float, reg: float) -> RankingProblem:
     """The problem on the features, with k = floor(tau n) + 1."""
     return RankingProblem(rows.operator, positive, negative, top_count(tau, negative.size), reg)
+
+
+def rank_rows(
+    kernel: Kernel,
+    X: Any,
+    classes: tuple[Rows, Rows],
+    tau: float,
+    reg: float,
+    how: Approximation,
+    choice: SolverChoice,
+    rng: np.random.Generator,
+    callback: Callback | None = None,
+) -> tuple[KernelRows, KernelRanking]:
+    """Features and ranking of some rows, with landmarks that suit the ranking.
+
+    The best function of the whole space is a sum over the rows with a dual weight alone. A first solution tells about
+    which rows these are; landmarks among them are worth more than others. P of both solutions is that of the exact
+    kernel, so that the better one is known.
+    """
+    rows = make_rows(kernel, X, how, rng, classes)
+    found = solve_kernel_ranking(rows, pose(rows, *classes, tau, reg), choice, callback)
+    result = found.ranking.result
+    if rows.exact or found.ranking.collapsed or not how.refine:
+        return rows, found
+    if result.primal - exact_dual(rows, found.problem, result) <= _GOOD_ENOUGH * choice.tol * result.primal:
+        return rows, found
+    support = np.flatnonzero(signed(found.problem, result.alpha, result.beta))
+    # Where they are few, the first of the other landmarks, which were drawn in this order, fill up the number.
+    others = rows.pivots[~np.isin(rows.pivots, support)][: max(0, rows.pivots.size - support.size)]
+    refined = make_rows_from(np.sort(np.concatenate((support, others))), kernel, X, how, rng)
+    again = solve_kernel_ranking(refined, pose(refined, *classes, tau, reg), choice, callback)
+    return (refined, again) if again.ranking.result.primal < result.primal else (rows, found)
 
 
 def solve_kernel_ranking(
