@@ -16,7 +16,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
-from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl import (
+    KernelTauFPLClassifier,
+    KernelTauFPLRanker,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+)
 from taufpl.baselines import TopPush
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from density_cases import CASES, bayes_recall, draw
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
 from taufpl.estimators._kernel_fitter import KernelFitter
 from taufpl.exceptions import ExportError, ModelFileError
@@ -58,7 +58,8 @@ def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
 def test_a_search_for_np_looks_at_no_held_out_negative(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "taufpl.estimators._kernel_fitter.KernelSearch", lambda make, X, positive, negative, *rest: seen.append(negative)
+        "taufpl.estimators._kernel_fitter.KernelSearch",
+        lambda make, X, positive, negative, *rest: seen.append(negative),
     )
     with pytest.raises(AttributeError):
         KernelTauFPLClassifier(0.05, threshold="np", random_state=0).fit(X, Y)
@@ -119,9 +120,7 @@ def test_the_mean_of_rounds_is_one_expansion():
         model = KernelTauFPLClassifier(0.05, threshold="oob", delta=None, n_rounds=3, **FIXED).fit(X, Y)
     assert len(kept) == 3
     scores = [rbf_kernel(NEW[:50], X[each.support], gamma=2.0) @ each.weights for each in kept]
-    np.testing.assert_allclose(
-        model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7
-    )
+    np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7)
 
 
 def test_recalibrate_and_other_wrappers():
@@ -173,7 +172,7 @@ def test_exports_that_know_no_kernels_say_so():
     model = KernelTauFPLRanker(0.05, **FIXED).fit(X, Y)
     with pytest.raises(ExportError, match="not exported to ONNX"):
         to_onnx(model, X)
-    with pytest.raises(ExportError, match="linear models only.*save_model keeps such models"):
+    with pytest.raises(ExportError, match=r"linear models only.*save_model keeps such models"):
         to_json(model)
 
 

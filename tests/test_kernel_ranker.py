@@ -1,9 +1,8 @@
-"""The ranking in the space of a kernel: against the linear solver, a quadratic program, its own exact mode, and Bayes."""
+"""The ranking in the space of a kernel: against the linear solver, a quadratic program, its exact mode, and Bayes."""
 
 import cvxpy as cp
 import numpy as np
 import pytest
-from density_cases import CASES, bayes_recall, draw
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -11,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 
+from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLRanker, TauFPLRanker
 from taufpl.estimators._kernel_rows import Approximation, make_rows
 from taufpl.estimators._kernel_solve import left_out
@@ -283,7 +283,7 @@ def test_what_does_not_fit_is_refused(settings, X, text):
 
 
 def test_a_small_reg_is_reached_along_larger_ones():
-    """As many features as rows, and classes that can be told apart: from w = 0 the solver stalls far from the optimum."""
+    """As many features as rows, and classes that can be told apart: from w = 0 the solver stalls far from there."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(700, 20)), np.repeat([1, 0], [200, 500])
     X[:200] += 0.5

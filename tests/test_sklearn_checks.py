@@ -5,7 +5,14 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl import (
+    KernelTauFPLClassifier,
+    KernelTauFPLRanker,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+)
 from taufpl.baselines import TopPush
 
 LOOSE = {"tau": 0.2, "delta": 0.5}

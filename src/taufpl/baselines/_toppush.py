@@ -6,9 +6,13 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
 
+from taufpl.estimators._block_fit import fit_elsewhere
+from taufpl.estimators._block_scores import train_threshold
+from taufpl.estimators._block_solve import rank_part
+from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer
 from taufpl.estimators._solve import solve_ranking
-from taufpl.operators import as_operator
+from taufpl.operators import as_operator, is_elsewhere
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback
 
@@ -73,15 +77,22 @@ class TopPush(LinearScorer):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            As in :class:`taufpl.TauFPLRanker`.
+        y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
 
         Returns
         -------
         self
         """
+        if is_elsewhere(X):
+            return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, 1, self.reg)
         return self._keep(solve_ranking(problem, self._choice(), callback=self.callback), problem, tau=0.0)
+
+    def _fit_part(self, part: Part) -> Self:
+        ranking, problem = rank_part(part, 1, self.reg, self._choice(), self.callback)
+        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, 0.0))

@@ -66,9 +66,14 @@ def fit_command(
         Threshold, typer.Option(help="How the threshold is chosen; np has a guarantee.")
     ] = Threshold.CROSS,
     model: Annotated[
-        ModelKind, typer.Option(help="linear: the automatic ranking; paper: tau-FPL; kernel: tau-FPL with an rbf kernel; or of scikit-learn.")
+        ModelKind,
+        typer.Option(
+            help="linear: the automatic ranking; paper: tau-FPL; kernel: the same with a kernel; or of scikit-learn."
+        ),
     ] = ModelKind.LINEAR,
-    reg: Annotated[str, typer.Option(callback=_reg, help="Penalty of --model paper or kernel: cv, or a number.")] = "cv",
+    reg: Annotated[
+        str, typer.Option(callback=_reg, help="Penalty of --model paper or kernel: cv, or a number.")
+    ] = "cv",
     positive: Annotated[
         str | None, typer.Option(help="The label to find. [default: the larger number, true, yes]")
     ] = None,

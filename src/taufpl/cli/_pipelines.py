@@ -86,9 +86,7 @@ def _in_place(data: Training, settings: Settings) -> Pipeline:
     return Pipeline([*steps, ("screen", _classifier(data, settings, settings.threshold).fit(X, data.y))])
 
 
-def _classifier(
-    data: Training, settings: Settings, threshold: str
-) -> TauFPLClassifier | KernelTauFPLClassifier:
+def _classifier(data: Training, settings: Settings, threshold: str) -> TauFPLClassifier | KernelTauFPLClassifier:
     if settings.model == "kernel":
         return _kernel(data, settings, threshold=threshold, delta=settings.delta)
     return TauFPLClassifier(

@@ -12,6 +12,10 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from taufpl.estimators._auto import AutoFitter
+from taufpl.estimators._block_fit import PaperFitter, fit_elsewhere, follow, selection_of
+from taufpl.estimators._block_scores import norm_quantile
+from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
+from taufpl.estimators._block_table import Part
 from taufpl.estimators._fitters import LinearFitter
 from taufpl.estimators._linear import (
     SOLVER_CONSTRAINTS,
@@ -23,7 +27,8 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._strategies import STRATEGIES
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
-from taufpl.operators import as_operator
+from taufpl.operators import as_operator, is_elsewhere
+from taufpl.operators._compat import is_foreign_array
 from taufpl.thresholding import Evidence
 
 
@@ -42,7 +47,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
           held-out positives above the thresholds of tau/2, tau and 2 tau; those that cannot be told from the best, five
           at most, are averaged. Where the paper's objective has its optimum at w = 0, these still find what there is
           (``docs/recall.md``). From 20 million values of X on, support vector machines, which would take twice its
-          memory, are not among them.
+          memory, are not among them. Where rows live elsewhere (dask collections, tensors), the paper's rankings alone
+          are compared, over reg and over tau_scale up to all negatives, and the best is taken.
         - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"
         Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
@@ -82,7 +88,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
-        Folds and rounds that are fitted at the same time; None is 1, -1 all cores.
+        Folds and rounds that are fitted at the same time; None is 1, -1 all cores. Where rows live elsewhere they
+        follow each other.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided.
 
@@ -101,7 +108,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         close for "cross", and leaning to the good side for "oob", whose rounds picked their thresholds on those rows.
     selection_ : dict
         What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `over_logistic` (by how much
-        it is ahead of the best logistic regression), and whether it was `kept`.
+        it is ahead of the best logistic regression; NaN where there was none), and whether it was `kept`.
     reg_, tau_scale_ : float
         Of the paper's ranking.
     cv_results_ : dict of ndarrays
@@ -190,8 +197,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            As in :class:`TauFPLRanker`. For dask collections and tensors "auto" compares the paper's rankings alone.
+        y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
 
         Returns
@@ -199,9 +207,11 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self
         """
         forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
+        if is_elsewhere(X):
+            return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
-        if self.ranking == "auto" and self.reg == "cv" and self.tau_scale == "cv":
+        if self._is_automatic():
             fitter: AutoFitter | LinearFitter = AutoFitter(X, operator, labels, self.tau, self.cv, self.n_jobs)
         else:
             given = (self.tau, self.tau_scale, self.reg, self._choice())
@@ -217,7 +227,21 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
         return self
 
-    def _keep_paper(self, fitter: LinearFitter) -> None:
+    def _fit_part(self, part: Part) -> Self:
+        fitter = PaperFitter(self.tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
+        outcome = BLOCK_STRATEGIES[self.threshold](fitter, part, self._plan())
+        self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
+        self._keep_paper(fitter)
+        if self._is_automatic():
+            self.selection_ = selection_of(self.cv_results_, self.reg_, self.tau_scale_)
+        norm = norm_quantile(part, 1.0 - 0.1 * self.tau)
+        self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
+        return self
+
+    def _is_automatic(self) -> bool:
+        return self.ranking == "auto" and self.reg == "cv" and self.tau_scale == "cv"
+
+    def _keep_paper(self, fitter: LinearFitter | PaperFitter) -> None:
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
@@ -234,19 +258,24 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         super()._keep_evidence(evidence, rounding)
         self.intercept_ = -self.thresholds_
+        if is_foreign_array(self.coef_):
+            follow(self, self.coef_)
 
     def decision_function(self, X: Any) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            Of any kind, whatever the model was fitted on.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray, dask array or tensor of shape (n_samples,)
+            Where X is; a dask array is not computed.
         """
-        return finite(super().decision_function(X))
+        decisions = super().decision_function(X)
+        return decisions if is_elsewhere(decisions) else finite(decisions)
 
-    def _raw_scores(self, X: Any) -> Vector:
-        return as_operator(self._checked(X, reset=False)).matvec(self.coef_[0])
+    def _raw_scores(self, X: Any) -> Any:
+        return self._linear_scores(X)

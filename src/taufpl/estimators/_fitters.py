@@ -24,8 +24,8 @@ Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 # Shares of positives above a threshold do not tell finer gaps apart.
-_SEARCH_TOL = 1e-3
-_MOST_EXTENSIONS = 20
+SEARCH_TOL = 1e-3
+MOST_EXTENSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class LinearFitter:
         if "cv" not in self.given:
             return
         folds = make_folds(self.cv, *split_rows(rows, self.positive_rows))
-        rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
+        rough = replace(self.choice, tol=max(self.choice.tol, SEARCH_TOL))
         settings = make_settings(self.tau, self.given[1], 1.0)
         regs = make_grid(self.regs if self.given[0] == "cv" else [self.reg])
         search = RankingSearch(self.operator, folds, self.tau, rough, self.n_jobs)
-        best = search.run(settings, regs, _MOST_EXTENSIONS).best()
+        best = search.run(settings, regs, MOST_EXTENSIONS).best()
         self.cv_results = search.table()
         self.reg, self.tau_scale = float(best.regs[best.best()]), best.setting.tau_scale
 

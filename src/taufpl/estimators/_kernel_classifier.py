@@ -13,7 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._kernel_fitter import KernelFitter, KernelModel, Wanted
-from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, Vector
+from taufpl.estimators._kernel_rows import Vector
+from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, score_rounding
 from taufpl.estimators._strategies import STRATEGIES
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
@@ -27,8 +28,8 @@ _LARGEST, _SMALLEST = 1.0, 1e-5
 class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     """A classifier in the space of a kernel whose false-positive rate stays at or under tau.
 
-    It learns a ranking as :class:`KernelTauFPLRanker` does, and then chooses the threshold on negatives that the ranking
-    had not seen.
+    It learns a ranking as :class:`KernelTauFPLRanker` does, and then chooses the threshold on negatives that the
+    ranking had not seen.
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     delta, n_rounds, train_share, rule, combine, holdout, insufficient
         As in :class:`TauFPLClassifier`.
     n_components, approximation, pivoting, n_candidates, landmark_tol, refine
-        As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it needs
-        for 50 negatives above the threshold.
+        As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it
+        needs for 50 negatives above the threshold.
     regs : int or array-like of float, default=6
         The grid for ``reg="cv"``: its values, or how many there are between 1 and 1e-5. It grows where its end is best.
     cv : int, default=5
@@ -209,7 +210,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
             seed=plan.seed,
         )
         outcome = STRATEGIES[self.threshold](fitter, plan)
-        assert fitter.kernel is not None and fitter.first is not None
+        assert fitter.kernel is not None
+        assert fitter.first is not None
         self._keep_expansion(X, _mean_weights(outcome.models, X.shape[0]), fitter.kernel)
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
@@ -223,7 +225,9 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     def _make(self, gamma: float | str, X: Any) -> Kernel:
         """The kernel for a gamma; without rows, for one that is a number and has been checked with the rows."""
         if X is None:
-            return Kernel(self.kernel, float(gamma), int(self.degree), float(self.coef0), dict(self.kernel_params or {}))
+            return Kernel(
+                self.kernel, float(gamma), int(self.degree), float(self.coef0), dict(self.kernel_params or {})
+            )
         return make_kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params, X)
 
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:

@@ -1,8 +1,8 @@
 """Rows in coordinates in which a kernel is an inner product, exactly or up to a known error.
 
-K = F F' + E, where the rows of F are features and E is positive semidefinite with a diagonal that is known. With all the
-pivots that the rows have, E is rounding, and the linear problem on F *is* the kernel problem: w lies in the span of the
-rows. With fewer, F F' is the kernel of the same functions restricted to the span of the landmarks.
+K = F F' + E, where the rows of F are features and E is positive semidefinite with a diagonal that is known. With all
+the pivots that the rows have, E is rounding, and the linear problem on F *is* the kernel problem: w lies in the span of
+the rows. With fewer, F w are the scores of functions in the span of the landmarks, with |w| for their norm.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class KernelRows:
     exact: bool
 
     def weights(self, coef: Vector) -> Vector:
-        """c with sum_i c_i k(x_i, .) = F w: zero but for the landmarks."""
+        """Weights c with sum_i c_i k(x_i, x_j) = F_j w: zero but for the landmarks."""
         weights = np.zeros(self.operator.shape[0])
         weights[self.pivots] = solve_triangular(self.triangle, coef, lower=True, trans="T", check_finite=False)
         return weights
@@ -137,7 +137,14 @@ def make_rows_from(
     chosen = partial_cholesky(kernel, X, n_components, how.tol, how.pivoting, rng, candidates)
     if candidates.size == n_rows:
         return KernelRows(
-            kernel, X, as_operator(chosen.factor), chosen.pivots, chosen.triangle, _at_least_0(chosen), trace, exact=False
+            kernel,
+            X,
+            as_operator(chosen.factor),
+            chosen.pivots,
+            chosen.triangle,
+            _at_least_0(chosen),
+            trace,
+            exact=False,
         )
     pivots = candidates[chosen.pivots]
     landmarks = pivots if kernel.function == "precomputed" else X[pivots]

@@ -172,8 +172,8 @@ def _warn_collapsed(name: str, problem: RankingProblem) -> None:
     warnings.warn(
         f"{name} found nothing better than the score 0, for any reg: in the space of the kernel the mean of the "
         f"{problem.n_positive} positives is an average of negatives in which the worst {problem.k} of "
-        f"{problem.n_negative} decide. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the "
-        "negatives than tau, or gamma or n_components, to tell more rows apart, or tau itself.",
+        f"{problem.n_negative} decide. Nothing is predicted positive. Raise tau_scale, to train on a larger share of "
+        "the negatives than tau, or gamma or n_components, to tell more rows apart, or tau itself.",
         RankingCollapseWarning,
         stacklevel=5,
     )

@@ -1,6 +1,7 @@
 """The search for gamma, reg and tau_scale of a kernel ranking, on held-out folds.
 
-The rows get features once for each gamma, whatever the fold, reg and tau_scale, and of low rank. Along reg each solution starts the next one.
+The rows get features once for each gamma, whatever the fold, reg and tau_scale, and of low rank. Along reg each
+solution starts the next one.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ With K = F F' + E, E >= 0, and a = (alpha, -beta) the dual weights of the rows::
     P_exact(w) = P(w)                    for w in the span of the landmarks: its scores and its norm are the same
     D_exact(alpha, beta) = D(alpha, beta) - a' E a / (2 m^2 reg)
 
-So the optimum of the exact kernel problem lies between D_exact of any feasible pair and P of the w that was found. a'Ea is
-the squared length of a sum of vectors; it is at most the square of the sum of their lengths, and so for sums of groups of
-them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact.
+So the optimum of the exact kernel problem lies between D_exact of any feasible pair and P of the w that was found.
+a' E a is the squared length of a sum of vectors, which is at most the square of the sum of their lengths, and so it is
+for sums of groups of them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact; groups
+of one row take no more than the diagonal of E.
 """
 
 from __future__ import annotations
@@ -105,8 +106,9 @@ def solve_kernel_ranking(
 
 
 def _solve_along_regs(problem: RankingProblem, choice: SolverChoice, stalled: Ranking) -> Ranking:
-    """Come from larger values of reg, each solved from the one before: where there are as many features as rows, a small
-    reg is too far away from w = 0. Costs as much as all of them, and is kept if it brings more.
+    """Come from larger values of reg, each solved from the one before, and keep what that brings if it is more.
+
+    Where there are as many features as rows, the solution for a small reg is too far away from w = 0.
     """
     start: Result | None = None
     ranking = stalled

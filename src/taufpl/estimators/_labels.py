@@ -44,6 +44,21 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     labels, codes = np.unique(y, return_inverse=True)
+    positive = _positive_place(labels, kind, pos_label, len(y))
+    return TwoClasses(
+        labels[[1 - positive, positive]], np.flatnonzero(codes == positive), np.flatnonzero(codes != positive)
+    )
+
+
+def order_labels(labels: NDArray[Any], pos_label: Any, n_rows: int) -> NDArray[Any]:
+    """The label of negatives, then that of positives, from the distinct labels of so many rows, ascending."""
+    check_classification_targets(labels)
+    positive = _positive_place(labels, type_of_target(labels, input_name="y"), pos_label, n_rows)
+    return labels[[1 - positive, positive]]
+
+
+def _positive_place(labels: NDArray[Any], kind: str, pos_label: Any, n_rows: int) -> int:
+    """Which of the distinct labels is that of positives: 0 or 1."""
     if len(labels) > 2 or kind != "binary":
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}. "
@@ -52,7 +67,7 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
     if len(labels) < 2:
         raise ValueError(
             "y must have two classes, negatives and positives; "
-            f"got one class only, {labels.tolist()[0]!r}, in {len(y)} rows."
+            f"got one class only, {labels.tolist()[0]!r}, in {n_rows} rows."
         )
     positive = 1
     if pos_label is not None:
@@ -60,9 +75,7 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
         if len(found) != 1:
             raise ValueError(f"pos_label must be one of the labels in y, {labels.tolist()}; got {pos_label!r}.")
         positive = int(found[0])
-    return TwoClasses(
-        labels[[1 - positive, positive]], np.flatnonzero(codes == positive), np.flatnonzero(codes != positive)
-    )
+    return positive
 
 
 def split_rows(rows: NDArray[np.intp], positive_rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -13,11 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from taufpl.estimators._block_solve import BlockRanking
+from taufpl.estimators._block_table import Part, check_header
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import as_operator
-from taufpl.problem import RankingProblem
+from taufpl.operators import as_operator, is_elsewhere, lazy_labels, linear_scores
+from taufpl.operators._foreign import to_numpy
+from taufpl.problem import BlockRankingProblem, RankingProblem
 from taufpl.thresholding import top_threshold
 
 Vector = NDArray[np.float64]
@@ -33,6 +36,7 @@ REG_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 SHARE_CONSTRAINT = [Interval(Real, 0, 1, closed="right")]
 TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 
+_LARGEST = float(np.finfo(np.float64).max)
 # Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
 _ROUNDINGS = 64.0
 
@@ -56,28 +60,42 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            Of any kind, whatever the model was fitted on.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray, dask array or tensor of shape (n_samples,)
+            Where X is, in double precision. A dask array is not computed, and has the chunks of X; rows with NaN, which
+            are refused in memory, then have the score NaN and are not predicted positive.
         """
         check_is_fitted(self)
-        return as_operator(self._checked(X, reset=False)).matvec(self.coef_[0]) + self.intercept_[0]
+        return self._linear_scores(X, float(to_numpy(self.intercept_)[0]))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each row: positive where the score is strictly above the threshold.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray, dask array or tensor of shape (n_samples,)
+            Where X is; labels that are text are a NumPy array where X is a tensor.
         """
-        is_positive = self.decision_function(X) > 0
-        return self.classes_[is_positive.astype(np.intp)]
+        decisions = self.decision_function(X)
+        if is_elsewhere(decisions):
+            return lazy_labels(decisions, to_numpy(self.classes_))
+        return self.classes_[(decisions > 0).astype(np.intp)]
+
+    def _linear_scores(self, X: Any, intercept: float = 0.0) -> Any:
+        """X w + b: here, or where X is."""
+        coef = to_numpy(self.coef_)[0]
+        if not is_elsewhere(X):
+            return as_operator(self._checked(X, reset=False)).matvec(coef) + intercept
+        check_header(self, X, reset=False)
+        return linear_scores(X, coef, max(intercept, -_LARGEST))
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
         return validate_data(
@@ -101,7 +119,21 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         self._keep_ranking(ranking, problem)
         return self
 
-    def _keep_ranking(self, ranking: Ranking, problem: RankingProblem) -> None:
+    def _keep_part(self, ranking: BlockRanking, problem: BlockRankingProblem, threshold: float) -> Self:
+        """The same where the rows live elsewhere."""
+        self.coef_ = ranking.result.coef[np.newaxis].copy()
+        self.intercept_ = np.array([-threshold])
+        self._keep_ranking(ranking, problem)
+        return self
+
+    def _fit_part(self, part: Part) -> Self:
+        """Fit on rows that live elsewhere, with `classes_` and `n_features_in_` set already."""
+        raise TypeError(
+            f"{type(self).__name__} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, "
+            "TauFPLRankerCV, TauFPLClassifier and TopPush take rows that live elsewhere."
+        )
+
+    def _keep_ranking(self, ranking: Ranking | BlockRanking, problem: RankingProblem | BlockRankingProblem) -> None:
         """Set what the solver said, and warn where it did not go as hoped."""
         result = ranking.result
         self.primal_objective_ = result.primal
@@ -152,7 +184,7 @@ def warn_not_converged(name: str, n_iter: int, gap: float, tol: float, stackleve
     )
 
 
-def warn_collapsed(name: str, problem: RankingProblem) -> None:
+def warn_collapsed(name: str, problem: RankingProblem | BlockRankingProblem) -> None:
     """Say what has happened and what helps."""
     warnings.warn(
         f"{name} found nothing better than w = 0, for any reg: the mean of the {problem.n_positive} positives is an "

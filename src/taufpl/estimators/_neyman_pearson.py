@@ -19,13 +19,20 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
 
+from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
+from taufpl.estimators._block_fit import CloneFitter
+from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
+from taufpl.estimators._block_table import read_part
 from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import score_rounding
+from taufpl.estimators._linear import LinearScorer, score_rounding
 from taufpl.estimators._strategies import STRATEGIES, Outcome, largest
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
-from taufpl.thresholding import JointOrderStatistic, NPScoreRule, TrainQuantile
+from taufpl.operators import is_elsewhere, lazy_labels
+from taufpl.operators._compat import is_foreign_array
+from taufpl.operators._foreign import like, to_numpy
+from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, TrainQuantile
 
 Vector = NDArray[np.float64]
 
@@ -130,7 +137,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         Parameters
         ----------
         X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
-            What the estimator takes.
+            What the estimator takes; dask collections and tensors where it is one of this package, or fitted: then
+            rows are scored where they are, by any scorer that knows its classes.
         y : array-like of shape (n_samples,)
             Two different labels. With a fitted classifier negatives are enough; with a fitted outlier detector, too, if
             `pos_label` names the others.
@@ -144,11 +152,14 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         self
         """
         tau_grid(self.tau)
+        is_fitted = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
+        if is_elsewhere(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
+            return self._fit_elsewhere(X, y, params, is_fitted=is_fitted)
         X, y = indexable(X, y)
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
         y = _check_y(y, estimator=self)
-        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
+        if is_fitted:
             if params:
                 raise ValueError(f"a fitted estimator takes no parameters of fit, got {sorted(params)}.")
             return self._calibrate(X, y)
@@ -157,6 +168,39 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         self.classes_ = labels.classes
         fitter = EstimatorFitter(self.estimator, X, y, labels, self._routed(params).estimator.fit)
         return self._keep_outcome(STRATEGIES[self.threshold](fitter, self._plan()))
+
+    def _fit_elsewhere(self, X: Any, y: Any, params: dict[str, Any], *, is_fitted: bool) -> Self:
+        """Rows that stay where they are: a fitted scorer of any kind, or a linear one of this package."""
+        if params:
+            raise ValueError(f"rows that live elsewhere take no parameters of fit, got {sorted(params)}.")
+        if is_fitted:
+            return self._calibrate_elsewhere(X, y)
+        if not isinstance(self.estimator, LinearScorer):
+            raise TypeError(
+                f"{type(self.estimator).__name__} cannot be fitted on rows that live elsewhere, TauFPLRanker can. "
+                "Fit it on rows in memory and give it fitted, with cv='prefit': rows are then scored where they are."
+            )
+        with read_part(self, X, y) as part:
+            fitter = CloneFitter(self.estimator, X, self.classes_)
+            return self._keep_outcome(BLOCK_STRATEGIES[self.threshold](fitter, part, self._plan()))
+
+    def _calibrate_elsewhere(self, X: Any, y: Any) -> Self:
+        check_is_fitted(self.estimator)
+        self.classes_ = self._known_classes()
+        scores = scores_elsewhere(self.estimator, X, self.classes_[1])
+        with held_scores(scores, y, self.classes_) as held:
+            evidence = held.with_recall(self._choose(held.negative, held.positive))
+            largest_score = max(each.largest for each in (held.negative, held.positive) if each is not None)
+        return self._keep_outcome(Outcome((self.estimator,), evidence, largest_score))
+
+    def _known_classes(self) -> NDArray[Any]:
+        known = getattr(self.estimator, "classes_", None)
+        if is_outlier_detector(self.estimator) or known is None:
+            raise ValueError(
+                "a fitted estimator must know its classes to be calibrated on rows that live elsewhere, "
+                f"{type(self.estimator).__name__} has no classes_."
+            )
+        return split_labels(to_numpy(known), self.pos_label).classes
 
     def _routed(self, params: dict[str, Any]) -> Bunch:
         if _routing_enabled():
@@ -181,15 +225,17 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
             )
         scores = scores_of(self.estimator, X, self.classes_[1])
         negative, positive = scores[is_negative], scores[~is_negative]
+        evidence = tuple(each.with_recall(positive) for each in self._choose(negative, positive))
+        return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
+
+    def _choose(self, negative: Any, positive: Any) -> tuple[Evidence, ...]:
+        """By the rule of `threshold`, from scores of rows that a fitted scorer has not seen."""
         plan = self._plan()
         if self.threshold in ("np", "cross") or (self.threshold == "oob" and plan.delta is not None):
-            evidence = JointOrderStatistic(plan.taus, plan.bound_delta, self.insufficient).choose_all(negative)
-        else:
-            by_score = self.threshold == "oob" and self.rule == "np_score"
-            rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
-            evidence = tuple(rule.choose(negative, positive) for rule in rules)
-        evidence = tuple(each.with_recall(positive) for each in evidence)
-        return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
+            return JointOrderStatistic(plan.taus, plan.bound_delta, self.insufficient).choose_all(negative)
+        by_score = self.threshold == "oob" and self.rule == "np_score"
+        rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
+        return tuple(rule.choose(negative, positive) for rule in rules)
 
     def _prefit_classes(self, y: NDArray[Any]) -> NDArray[Any]:
         """Negative and positive label, as the fitted estimator knows them."""
@@ -219,11 +265,14 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
     def _rounding(self, scale: float) -> float:
         """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
         last = last_step(self.estimator_)
-        hidden = float(np.max(np.abs(getattr(last, "intercept_", 0.0)), initial=0.0))
-        single = getattr(getattr(last, "coef_", None), "dtype", None) == np.float32
+        hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
+        single = to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32
         return score_rounding(scale + hidden, np.float32 if single else np.float64)
 
-    def _raw_scores(self, X: Any) -> Vector:
+    def _raw_scores(self, X: Any) -> Any:
+        if is_elsewhere(X):
+            scores = [scores_elsewhere(model, X, self.classes_[1]) for model in self.estimators_]
+            return sum(scores[1:], scores[0]) / len(scores)
         return np.mean([scores_of(model, X, self.classes_[1]) for model in self.estimators_], axis=0)
 
     def decision_function(self, X: Any) -> Vector:
@@ -238,7 +287,10 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return finite(self._raw_scores(X) - self.threshold_)
+        scores = self._raw_scores(X)
+        if is_elsewhere(scores):
+            return scores - min(self.threshold_, float(np.finfo(np.float64).max))
+        return finite(scores - self.threshold_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each row: positive where the score is strictly above the threshold.
@@ -251,8 +303,10 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         -------
         ndarray of shape (n_samples,)
         """
-        is_positive = self.decision_function(X) > 0
-        return self.classes_[is_positive.astype(np.intp)]
+        decisions = self.decision_function(X)
+        if is_elsewhere(decisions):
+            return lazy_labels(decisions, self.classes_)
+        return self.classes_[(decisions > 0).astype(np.intp)]
 
     def decide(self, X: Any) -> NDArray[np.bool_]:
         """Whether each row is positive at each tolerance, in the order of `tau`.
@@ -266,7 +320,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         ndarray of bool of shape (n_samples, n_taus)
         """
         check_is_fitted(self)
-        return self._raw_scores(X)[:, np.newaxis] > self.thresholds_
+        scores = self._raw_scores(X)[:, np.newaxis]
+        return scores > (like(scores, self.thresholds_) if is_foreign_array(scores) else self.thresholds_)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata go: to the `fit` of the estimator.

@@ -6,6 +6,10 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
 
+from taufpl.estimators._block_fit import fit_elsewhere
+from taufpl.estimators._block_scores import train_threshold
+from taufpl.estimators._block_solve import rank_part
+from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SHARE_CONSTRAINT,
@@ -15,7 +19,7 @@ from taufpl.estimators._linear import (
     LinearScorer,
 )
 from taufpl.estimators._trimmed import rank
-from taufpl.operators import as_operator
+from taufpl.operators import as_operator, is_elsewhere
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback
 
@@ -59,6 +63,7 @@ class TauFPLRanker(LinearScorer):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
+        Of NumPy, whatever X was; of X's library where scikit-learn's `array_api_dispatch` is on.
     intercept_ : ndarray of shape (1,)
         Minus the threshold.
     classes_ : ndarray of shape (2,)
@@ -76,7 +81,7 @@ class TauFPLRanker(LinearScorer):
         Whether w = 0 is the optimum, for every reg: no direction ranks better than none. Then nothing is predicted
         positive, and a :class:`taufpl.exceptions.RankingCollapseWarning` says what helps.
     history_ : tuple of Record
-        Passes, seconds, primal and dual value and gap after every iteration.
+        Passes, seconds, primal and dual value and gap after every iteration; rounds, where rows live elsewhere.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where X had names.
@@ -133,18 +138,27 @@ class TauFPLRanker(LinearScorer):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real numbers. Dense data in C or Fortran order and CSR data of type float32 or float64 are not copied.
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            Real numbers. Dense data in C or Fortran order and CSR data of type float32 or float64 are not copied. Dask
+            arrays and dataframes (``docs/scale.md``) and arrays of other libraries (``docs/howto/gpu.md``) stay where
+            they are; for them `positive_share` must be 1 and `solver` "newton".
+        y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
 
         Returns
         -------
         self
         """
+        if is_elsewhere(X):
+            return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
         k = top_count(self.tau_scale * self.tau, labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
         ranking = rank(problem, self.positive_share, self.tau, self._choice(), callback=self.callback)
         return self._keep(ranking, problem, self.tau)
+
+    def _fit_part(self, part: Part) -> Self:
+        k = top_count(self.tau_scale * self.tau, part.n_negative)
+        ranking, problem = rank_part(part, k, self.reg, self._choice(), self.callback)
+        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self.tau))

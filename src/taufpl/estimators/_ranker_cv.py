@@ -10,6 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from taufpl.estimators._block_fit import fit_elsewhere
+from taufpl.estimators._block_scores import train_threshold
+from taufpl.estimators._block_search import search_part
+from taufpl.estimators._block_solve import rank_part
+from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import (
     SHARE_CONSTRAINT,
     SOLVER_CONSTRAINTS,
@@ -19,7 +24,7 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._trimmed import rank
-from taufpl.operators import as_operator
+from taufpl.operators import as_operator, is_elsewhere
 from taufpl.problem import RankingProblem, top_count
 
 
@@ -38,7 +43,7 @@ class TauFPLRankerCV(LinearScorer):
     regs : int or array-like of float, default=10
         The grid, or how many values it has, from 1e-5 to 10 in equal factors.
     cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn; an int stratifies without shuffling.
+        As in scikit-learn; an int stratifies without shuffling. Where rows live elsewhere it must be an int.
     tau_scale : float or "cv", default=1.0
         The ranking trains at tau_scale tau; judgement and threshold stay at tau. "cv" chooses among 1, 2, 4, 16, ...
         and the scale at which all negatives count alike.
@@ -51,7 +56,8 @@ class TauFPLRankerCV(LinearScorer):
     solver, tol, max_iter, pos_label, callback
         As in :class:`TauFPLRanker`; the callback sees the final fit.
     n_jobs : int, default=None
-        Folds that are walked at the same time; None is 1, -1 all cores.
+        Folds that are walked at the same time; None is 1, -1 all cores. Where rows live elsewhere folds follow each
+        other, and their blocks are worked on at the same time.
 
     Attributes
     ----------
@@ -131,27 +137,49 @@ collapsed_, history_, n_features_in_, feature_names_in_
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            As in :class:`TauFPLRanker`.
+        y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
 
         Returns
         -------
         self
         """
+        if is_elsewhere(X):
+            return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
         folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows)
         rough = replace(self._choice(), tol=self.cv_tol)
         settings = make_settings(self.tau, self.tau_scale, self.positive_share)
         search = RankingSearch(operator, folds, self.tau, rough, self.n_jobs)
-        best = search.run(settings, make_grid(self.regs), self.max_extensions).best()
+        self._keep_search(search.run(settings, make_grid(self.regs), self.max_extensions))
+        k = top_count(self.tau_scale_ * self.tau, labels.negative_rows.size)
+        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)
+        ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)
+        return self._keep(ranking, problem, self.tau)
+
+    def _fit_part(self, part: Part) -> Self:
+        rough = replace(self._choice(), tol=self.cv_tol)
+        search = search_part(
+            part,
+            self.tau,
+            rough,
+            tau_scale=self.tau_scale,
+            regs=self.regs,
+            cv=self.cv,
+            max_extensions=self.max_extensions,
+        )
+        self._keep_search(search)
+        k = top_count(self.tau_scale_ * self.tau, part.n_negative)
+        ranking, problem = rank_part(part, k, self.reg_, self._choice(), self.callback)
+        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self.tau))
+
+    def _keep_search(self, search: RankingSearch) -> None:
+        best = search.best()
         self.n_extensions_ = search.n_extensions
         self.cv_results_ = search.table()
         self.best_score_ = best.best_score()
         self.reg_ = float(best.regs[best.best()])
         self.tau_scale_, self.positive_share_ = best.setting.tau_scale, best.setting.positive_share
-        k = top_count(self.tau_scale_ * self.tau, labels.negative_rows.size)
-        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)
-        ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)
-        return self._keep(ranking, problem, self.tau)

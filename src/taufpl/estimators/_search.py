@@ -100,7 +100,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class Walk:
     """Scores and costs of one fold along some values of reg, with the solutions at both ends."""
 
     scores: list[float]
@@ -160,12 +160,15 @@ class RegSearch:
         """The best mean score."""
         return float(self.scores.mean(axis=0).max())
 
-    def _walk(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
-        starts = self.smallest if downwards else self.largest
+    def _walk_folds(self, regs: NDArray[np.float64], starts: list[Result | None]) -> list[Walk]:
         walks = Parallel(n_jobs=self.n_jobs)(
             delayed(_walk_fold)(self.operator, fold, regs, start, *self.settings)
             for fold, start in zip(self.folds, starts, strict=True)
         )
+        return list(walks)
+
+    def _walk(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
+        walks = self._walk_folds(regs, self.smallest if downwards else self.largest)
         self.regs = self._join(self.regs, regs, downwards)
         for name in ("scores", "seconds", "passes"):
             new = np.array([getattr(walk, name) for walk in walks])
@@ -183,6 +186,8 @@ class RegSearch:
 class RankingSearch:
     """A grid of reg for each of several settings, and what they score on held-out folds."""
 
+    search_one: type[RegSearch] = RegSearch
+
     def __init__(
         self, operator: Operator, folds: list[Fold], tau: float, choice: SolverChoice, n_jobs: int | None
     ) -> None:
@@ -197,7 +202,7 @@ class RankingSearch:
         starts: list[Result | None] | None = None
         # A large scale first: it is the easy problem, and its solution is near the next one's.
         for setting in sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale)):
-            search = RegSearch(*self.common, setting, self.choice, self.n_jobs)
+            search = self.search_one(*self.common, setting, self.choice, self.n_jobs)
             search.run(regs, starts)
             starts = search.largest
             self.searches.append(search)
@@ -238,7 +243,7 @@ def _walk_fold(
     tau: float,
     setting: Setting,
     choice: SolverChoice,
-) -> _Walk:
+) -> Walk:
     """Fit one fold for each reg in turn, and judge each on the held-out part."""
     k = top_count(setting.tau_scale * tau, fold.negative.size)
     # A copy of the training rows, positives first: scores then split into views, and held-out rows are not multiplied.
@@ -263,4 +268,4 @@ def _walk_fold(
         results.append(start)
         seconds.append(time.perf_counter() - began)
         passes.append(operator.n_passes - before)
-    return _Walk(scores, seconds, passes, results[0], results[-1])
+    return Walk(scores, seconds, passes, results[0], results[-1])

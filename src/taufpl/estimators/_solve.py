@@ -16,12 +16,12 @@ from taufpl.problem import RankingProblem
 from taufpl.solvers import Accelerated, Callback, Newton, Record, Result, Solver
 
 # The share of the possible gain under which a direction is not trusted.
-_TRUSTED_SHARE = 0.5
+TRUSTED_SHARE = 0.5
 # The next try aims at a gap of this share of the possible gain.
-_AIM = 0.1
+AIM = 0.1
 # Gains under this are hard to tell from rounding; they are looked for at a smaller reg, where they are of this size.
-_TOO_FINE = 1e-9
-_PLAIN = 1e-4
+TOO_FINE = 1e-9
+PLAIN = 1e-4
 
 _DEFAULT_MAX_ITER = {"newton": 1_000, "accelerated": 100_000}
 
@@ -74,14 +74,14 @@ def solve_ranking(
     at_zero = float(problem.loss.value(np.zeros(1))[0])
     while result.converged:
         possible = at_zero - result.dual
-        if at_zero - result.primal > _TRUSTED_SHARE * possible:
+        if at_zero - result.primal > TRUSTED_SHARE * possible:
             break
         if possible * _units(problem) <= choice.no_gain:
             return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
-        if possible < _TOO_FINE:
+        if possible < TOO_FINE:
             return _solve_with_less(problem, choice, possible)
         following = _shifted(callback, result)
-        result = _joined(result, choice.make(_AIM * possible).solve(problem, result, following))
+        result = _joined(result, choice.make(AIM * possible).solve(problem, result, following))
     return Ranking(result, collapsed=not result.coef.any())
 
 
@@ -106,7 +106,7 @@ def _solve_with_less(problem: RankingProblem, choice: SolverChoice, possible: fl
 
     Where the penalty outweighs all else, the gain falls as 1/reg, and so does the length of w; its direction stays.
     """
-    factor = possible / _PLAIN
+    factor = possible / PLAIN
     ranking = solve_ranking(problem.replace(reg=problem.reg * factor), choice)
     result = ranking.result
     if ranking.collapsed:

@@ -126,7 +126,7 @@ def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     negatives = np.random.default_rng(plan.seed).permutation(fitter.negative_rows)
     n_held = max(1, min(round(plan.holdout * negatives.size), negatives.size - 1))
     if plan.insufficient == "raise":
-        _check_held_out(n_held, negatives.size, plan)
+        check_held_out(n_held, negatives.size, plan)
     train = np.sort(np.concatenate((fitter.positive_rows, negatives[n_held:])))
     fitter.prepare(train)
     model = fitter.fit(train)
@@ -135,7 +135,7 @@ def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     return Outcome((model,), rule.choose_all(scores), largest(scores))
 
 
-def _check_held_out(n_held: int, n_negative: int, plan: Plan) -> None:
+def check_held_out(n_held: int, n_negative: int, plan: Plan) -> None:
     """Refuse before anything is fitted, with the numbers that would do."""
     level = plan.bound_delta / len(plan.taus)
     needed = negatives_needed(min(plan.taus), level)
@@ -208,7 +208,7 @@ def train_quantile(fitter: Fitter, plan: Plan) -> Outcome:
     for tau, (n_false, n_caught) in zip(plan.taus, counts, strict=True):
         threshold = TrainQuantile(tau).choose(scores).threshold
         recall = float(n_caught / fitter.positive_rows.size)
-        evidence.append(_counted(threshold, tau, plan, int(n_false), fitter.negative_rows.size, tpr_estimate=recall))
+        evidence.append(counted(threshold, tau, plan, int(n_false), fitter.negative_rows.size, tpr_estimate=recall))
     return Outcome((model,), tuple(evidence), largest(scores))
 
 
@@ -236,16 +236,16 @@ def out_of_bootstrap(fitter: Fitter, plan: Plan) -> Outcome:
         for train, held_out in stratified_rounds(is_positive, plan.n_rounds, plan.train_share, plan.seed)
     ]
     parts = _parallel(plan, _fit_and_score, ((fitter, train, held_out, whole) for train, held_out in splits))
-    rounds = [_rounds(parts, rule) for rule in _round_rules(plan)]
+    rounds = [_rounds(parts, rule) for rule in round_rules(plan)]
     evidence = tuple(_out_of_bag(fitter, parts, each, tau, plan) for tau, each in zip(plan.taus, rounds, strict=True))
     scale = max(largest(scores.negative) for _, scores in parts)
     if plan.combine == "mean":
         return Outcome(tuple(model for model, _ in parts), evidence, scale)
     spans = [_span(fitter, model, fitter.negative_rows) for model, _ in (*parts, (whole, None))]
-    return Outcome((whole,), tuple(replace(each, threshold=_rescaled(each, spans)) for each in evidence), scale)
+    return Outcome((whole,), tuple(replace(each, threshold=rescaled(each, spans)) for each in evidence), scale)
 
 
-def _round_rules(plan: Plan) -> list[ThresholdRule]:
+def round_rules(plan: Plan) -> list[ThresholdRule]:
     if plan.delta is not None:
         return [OrderStatistic(tau, plan.delta, "largest") for tau in plan.taus]
     kind = NPScoreRule if plan.rule == "np_score" else TrainQuantile
@@ -268,7 +268,7 @@ def _out_of_bag(fitter: Fitter, parts: list[tuple[Any, Held]], rounds: Rounds, t
         count[scores.rows] += 1
     negative = fitter.negative_rows[count[fitter.negative_rows] > 0]
     positive = fitter.positive_rows[count[fitter.positive_rows] > 0]
-    return _counted(
+    return counted(
         float(rounds.thresholds.mean()),
         tau,
         plan,
@@ -286,7 +286,7 @@ def _span(fitter: Fitter, model: Any, rows: Rows) -> tuple[float, float]:
     return (at, width) if np.isfinite(at) and np.isfinite(width) and width > 0 else (0.0, 1.0)
 
 
-def _rescaled(evidence: Evidence, spans: list[tuple[float, float]]) -> float:
+def rescaled(evidence: Evidence, spans: list[tuple[float, float]]) -> float:
     """The mean of the rounds' thresholds, each in standard deviations from its own mean, on the last scale."""
     assert evidence.rounds is not None
     *own, (mean, deviation) = spans
@@ -336,7 +336,7 @@ def _folds(fitter: Fitter, plan: Plan) -> list[tuple[Rows, Rows]]:
     return [(rows[train], rows[test]) for train, test in splitter.split(np.zeros((rows.size, 1)), is_positive)]
 
 
-def _counted(
+def counted(
     threshold: float,
     tau: float,
     plan: Plan,

@@ -13,7 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl.estimators._block_calibrate import held_scores
 from taufpl.estimators._strategies import STRATEGIES, Plan
+from taufpl.operators import is_elsewhere
+from taufpl.operators._foreign import to_numpy
 from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
 
 Vector = NDArray[np.float64]
@@ -61,7 +64,7 @@ class ThresholdedMixin(ABC):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
             Fresh negatives; with `y`, the negatives among the rows choose, and the positives tell the recall.
         y : array-like of shape (n_samples,), default=None
             Labels; None says that all rows are negatives.
@@ -73,23 +76,32 @@ class ThresholdedMixin(ABC):
         """
         check_is_fitted(self)
         scores = self._raw_scores(X)
-        positive = scores[:0]
-        if y is not None:
-            labels = np.asarray(y)
-            if labels.shape != scores.shape:
-                raise ValueError(f"y must have one label a row of X, {scores.shape}; got shape {labels.shape}.")
-            positive, scores = scores[labels == self.classes_[1]], scores[labels == self.classes_[0]]
-            if not scores.size:
-                raise ValueError(f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate on; got none.")
         delta = USUAL_DELTA if self.delta is None else self.delta
         rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
-        evidence = tuple(each.with_recall(positive) for each in rule.choose_all(scores))
+        if is_elsewhere(scores):
+            with held_scores(scores, y, to_numpy(self.classes_)) as held:
+                evidence = held.with_recall(rule.choose_all(held.negative))
+        else:
+            negative, positive = self._by_class(scores, y)
+            evidence = tuple(each.with_recall(positive) for each in rule.choose_all(negative))
         self._keep_evidence(evidence, self._score_rounding)
         return self
 
+    def _by_class(self, scores: Vector, y: Any) -> tuple[Vector, Vector]:
+        """Scores of negatives and of positives; all are of negatives where there are no labels."""
+        if y is None:
+            return scores, scores[:0]
+        labels = np.asarray(y)
+        if labels.shape != scores.shape:
+            raise ValueError(f"y must have one label a row of X, {scores.shape}; got shape {labels.shape}.")
+        negative, positive = scores[labels == self.classes_[0]], scores[labels == self.classes_[1]]
+        if not negative.size:
+            raise ValueError(f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate on; got none.")
+        return negative, positive
+
     @abstractmethod
-    def _raw_scores(self, X: Any) -> Vector:
-        """Scores, before any threshold is taken off."""
+    def _raw_scores(self, X: Any) -> Any:
+        """Scores, before any threshold is taken off; where X is."""
 
     def _taus(self) -> tuple[float, ...]:
         return tuple(np.atleast_1d(self.tau).astype(float).tolist())

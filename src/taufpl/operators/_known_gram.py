@@ -26,9 +26,7 @@ class KnownGramOperator(DenseOperator):
 
     knows_row_gram = True
 
-    def __init__(
-        self, rows: Matrix, gram: Matrix, index: Rows | None = None, passes: PassCount | None = None
-    ) -> None:
+    def __init__(self, rows: Matrix, gram: Matrix, index: Rows | None = None, passes: PassCount | None = None) -> None:
         super().__init__(rows, passes)
         self._known = gram
         self._index = np.arange(len(rows)) if index is None else index

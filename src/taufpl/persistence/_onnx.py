@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._files import write_whole
-from taufpl.estimators._linear import score_rounding
 from taufpl.estimators._kernel_scorer import KernelScorer
+from taufpl.estimators._linear import score_rounding
 from taufpl.exceptions import ExportError
 from taufpl.persistence._anatomy import Anatomy, Scorer, take_apart
 from taufpl.persistence._json import finite_threshold

@@ -43,7 +43,8 @@ def training_summary(model: Any, X: Any = None, y: Any = None) -> dict[str, Any]
         `model`, `preprocessing` and `scorer` (names of classes), `tau`, `delta`, `threshold_strategy`, `threshold`,
         `fpr_estimate`, `fpr_upper_bound`, `recall_estimate`, `evidence` (one entry a tolerance), `negative_label`,
         `positive_label`, `n_features`, `feature_names`, and for rankings `reg`, `tau_scale`, `dual_gap`, `converged`
-        and `collapsed`, and of kernels `gamma`, `kernel_gap` and `relative_error`, as far as the model has them. With X and y `n_rows`, `n_negative`, `n_positive` and
+        and `collapsed`, and of kernels `gamma`, `kernel_gap` and `relative_error`, as far as the model has them. With X
+        and y `n_rows`, `n_negative`, `n_positive` and
         `fingerprint`.
 
     Examples

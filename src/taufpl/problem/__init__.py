@@ -1,6 +1,15 @@
 """The ranking problem: loss and conjugate, primal, dual, gap and optimality residuals."""
 
+from taufpl.problem._block_problem import BlockRankingProblem
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem._ranking import Certificate, OptimalityResiduals, RankingProblem, top_count
 
-__all__ = ["Certificate", "Loss", "OptimalityResiduals", "RankingProblem", "SquaredHinge", "top_count"]
+__all__ = [
+    "BlockRankingProblem",
+    "Certificate",
+    "Loss",
+    "OptimalityResiduals",
+    "RankingProblem",
+    "SquaredHinge",
+    "top_count",
+]

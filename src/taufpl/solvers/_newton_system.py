@@ -129,9 +129,9 @@ class KrylovSystem:
         The diagonal is one like that of H; it is used where the active rows are many.
         """
         if len(self.rows) <= min(len(gradient), _MOST_WOODBURY_ROWS):
-            return -_conjugate_gradients(self.product, self._woodbury(), gradient, min(forcing, 1e-3))
+            return -conjugate_gradients(self.product, self._woodbury(), gradient, min(forcing, 1e-3))
         inverse = 1.0 / diagonal
-        return -_conjugate_gradients(self.product, lambda r: inverse * r, gradient, forcing)
+        return -conjugate_gradients(self.product, lambda r: inverse * r, gradient, forcing)
 
     def _woodbury(self) -> LinearMap:
         """(m reg I + B'B)^-1 r = (r - B' (m reg I + BB')^-1 B r) / (m reg), for the rows B of the square root of H."""
@@ -172,7 +172,7 @@ class DiagonalEstimate:
         return diagonal
 
 
-def _conjugate_gradients(product: LinearMap, precondition: LinearMap, rhs: Vector, forcing: float) -> Vector:
+def conjugate_gradients(product: LinearMap, precondition: LinearMap, rhs: Vector, forcing: float) -> Vector:
     solution = np.zeros_like(rhs)
     residual = rhs.copy()
     direction = preconditioned = precondition(residual)

@@ -28,13 +28,17 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of a solver's history: best values so far, after so many passes and seconds."""
+    """One line of a solver's history: best values so far, after so many passes and seconds.
+
+    Where rows live in blocks, `n_rounds` counts the rounds in which all of them were waited for.
+    """
 
     n_passes: float
     seconds: float
     primal: float
     dual: float
     gap: float
+    n_rounds: int = 0
 
     __getstate__ = named_state
     __setstate__ = set_named_state

@@ -1,5 +1,6 @@
 """Thresholds: scores in, a threshold and its evidence out. Positive is what scores strictly more."""
 
+from taufpl.thresholding._block_sample import BlockSample
 from taufpl.thresholding._evidence import Evidence, Rounds
 from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
 from taufpl.thresholding._quantile import share_above, top_threshold
@@ -11,16 +12,20 @@ from taufpl.thresholding._rules import (
     ThresholdRule,
     TrainQuantile,
 )
+from taufpl.thresholding._sample import ArraySample, Sample
 from taufpl.thresholding._simultaneous import simultaneous_ranks
 from taufpl.thresholding._splits import stratified_rounds
 
 __all__ = [
     "USUAL_DELTA",
+    "ArraySample",
+    "BlockSample",
     "Evidence",
     "JointOrderStatistic",
     "NPScoreRule",
     "OrderStatistic",
     "Rounds",
+    "Sample",
     "ThresholdRule",
     "TrainQuantile",
     "fpr_upper_bound",

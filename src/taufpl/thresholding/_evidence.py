@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._state import named_state, set_named_state
+from taufpl.thresholding._sample import ArraySample, Sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,11 +102,12 @@ class Evidence:
     __getstate__ = named_state
     __setstate__ = set_named_state
 
-    def with_recall(self, positive_scores: NDArray[np.float64]) -> Evidence:
+    def with_recall(self, positive_scores: NDArray[np.float64] | Sample) -> Evidence:
         """The same, with the share of these positives above the threshold, if there are any."""
         if not positive_scores.size:
             return self
-        return replace(self, tpr_estimate=float(np.mean(positive_scores > self.threshold)))
+        sample = positive_scores if isinstance(positive_scores, Sample) else ArraySample(positive_scores)
+        return replace(self, tpr_estimate=sample.share_above(self.threshold))
 
     @property
     def expected_fpr(self) -> float | None:

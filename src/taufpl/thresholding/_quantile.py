@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl.problem import top_count
-from taufpl.thresholding._checks import check_scores, check_tau
+from taufpl.thresholding._checks import check_tau
+from taufpl.thresholding._sample import Sample, as_sample
 
 
-def top_threshold(negative_scores: ArrayLike, tau: float) -> float:
+def top_threshold(negative_scores: ArrayLike | Sample, tau: float) -> float:
     """Lowest threshold with at most a share tau of these negatives strictly above it.
 
     ::
@@ -20,7 +20,7 @@ def top_threshold(negative_scores: ArrayLike, tau: float) -> float:
 
     Parameters
     ----------
-    negative_scores : array-like of shape (n,)
+    negative_scores : array-like of shape (n,), or Sample
     tau : float
         Tolerance, at least 0 and below 1. At 0 the threshold is the highest negative.
 
@@ -35,12 +35,11 @@ def top_threshold(negative_scores: ArrayLike, tau: float) -> float:
     >>> top_threshold([0.1, 0.9, 0.3, 0.5], tau=0.25)
     0.5
     """
-    scores = check_scores("negative_scores", negative_scores)
-    rank = scores.size - top_count(check_tau(tau, zero=True), scores.size)
-    return float(np.partition(scores, rank)[rank])
+    scores = as_sample("negative_scores", negative_scores)
+    return scores.at_rank(scores.size - top_count(check_tau(tau, zero=True), scores.size) + 1)
 
 
-def share_above(positive_scores: ArrayLike, negative_scores: ArrayLike, tau: float) -> float:
+def share_above(positive_scores: ArrayLike | Sample, negative_scores: ArrayLike | Sample, tau: float) -> float:
     """Share of positives strictly above the threshold that tau gives on these negatives.
 
     ::
@@ -53,5 +52,5 @@ def share_above(positive_scores: ArrayLike, negative_scores: ArrayLike, tau: flo
     >>> share_above([0.2, 0.5, 0.6, 1.0], [0.1, 0.9, 0.3, 0.5], tau=0.25)
     0.5
     """
-    positives = check_scores("positive_scores", positive_scores)
-    return float(np.mean(positives > top_threshold(negative_scores, tau)))
+    positives = as_sample("positive_scores", positive_scores)
+    return positives.share_above(top_threshold(negative_scores, tau))

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.problem import top_count
-from taufpl.thresholding._checks import Scores, check_delta, check_scores, check_tau
+from taufpl.thresholding._checks import Scores, check_delta, check_tau
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
+from taufpl.thresholding._sample import Sample, as_sample
 from taufpl.thresholding._simultaneous import simultaneous_ranks
 
 Insufficient = Literal["raise", "infinite", "largest"]
@@ -24,9 +25,14 @@ USUAL_DELTA = 0.05
 
 
 class ThresholdRule(Protocol):
-    """Scores in, threshold and its evidence out."""
+    """Scores in, threshold and its evidence out.
 
-    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+    Scores are an array, or a :class:`Sample` of scores that are kept elsewhere.
+    """
+
+    def choose(
+        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
+    ) -> Evidence:
         """Choose a threshold."""
         ...
 
@@ -60,9 +66,11 @@ class TrainQuantile:
     def __post_init__(self) -> None:
         check_tau(self.tau, zero=True)
 
-    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+    def choose(
+        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
+    ) -> Evidence:
         """Choose the quantile of the negatives; positives play no part."""
-        scores = check_scores("negative_scores", negative_scores)
+        scores = as_sample("negative_scores", negative_scores)
         rank = scores.size - top_count(self.tau, scores.size) + 1
         return _at_rank(scores, rank, self.tau, None, guaranteed=False)
 
@@ -107,15 +115,17 @@ class OrderStatistic:
         if self.insufficient not in ("raise", "infinite", "largest"):
             raise ValueError(f"insufficient must be 'raise', 'infinite' or 'largest', got {self.insufficient!r}.")
 
-    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+    def choose(
+        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
+    ) -> Evidence:
         """Choose the order statistic of the negatives; positives play no part."""
-        scores = check_scores("negative_scores", negative_scores)
+        scores = as_sample("negative_scores", negative_scores)
         rank = order_rank(scores.size, self.tau, self.delta)
         if rank is not None:
             return _at_rank(scores, rank, self.tau, self.delta, guaranteed=True)
         return self.choose_from_too_few(scores)
 
-    def choose_from_too_few(self, scores: Scores, n_shared: int = 1) -> Evidence:
+    def choose_from_too_few(self, scores: Sample, n_shared: int = 1) -> Evidence:
         """What `insufficient` says, for one of several tolerances that share delta."""
         n = scores.size
         if self.insufficient == "infinite":
@@ -169,9 +179,9 @@ class JointOrderStatistic:
     delta: float = USUAL_DELTA
     insufficient: Insufficient = "raise"
 
-    def choose_all(self, negative_scores: ArrayLike) -> tuple[Evidence, ...]:
+    def choose_all(self, negative_scores: ArrayLike | Sample) -> tuple[Evidence, ...]:
         """Choose one threshold a tolerance."""
-        scores = check_scores("negative_scores", negative_scores)
+        scores = as_sample("negative_scores", negative_scores)
         rules = [OrderStatistic(tau, self.delta, self.insufficient) for tau in self.taus]
         if len(rules) == 1:
             return (rules[0].choose(scores),)
@@ -195,6 +205,10 @@ class NPScoreRule:
     Of several minimisers the highest is taken, the most careful one. The score allows FPR above tau where that catches
     many more positives, so that this rule promises nothing.
 
+    At the plain quantile the score is 1 at most, and beyond FPR = 2 tau more than 1. So no score under the
+    (floor(2 tau n) + 1)-th largest negative is looked at, and of scores that are kept elsewhere only those above it
+    travel: about 2 tau n negatives, and as many positives as there are.
+
     Parameters
     ----------
     tau : float
@@ -213,35 +227,47 @@ class NPScoreRule:
     def __post_init__(self) -> None:
         check_tau(self.tau)
 
-    def choose(self, negative_scores: ArrayLike, positive_scores: ArrayLike | None = None) -> Evidence:
+    def choose(
+        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
+    ) -> Evidence:
         """Choose by both classes; takes the time of a sort."""
-        negatives = check_scores("negative_scores", negative_scores)
+        negatives = as_sample("negative_scores", negative_scores)
         if positive_scores is None:
             raise ValueError(
                 "positive_scores must be given to NPScoreRule, got None: it weighs both rates. "
                 "TrainQuantile and OrderStatistic need negatives only."
             )
-        positives = check_scores("positive_scores", positive_scores)
-        candidates = np.unique(np.concatenate((negatives, positives)))
-        fpr = _shares_above(negatives, candidates)
-        values = np.maximum(fpr, self.tau) / self.tau - _shares_above(positives, candidates)
+        positives = as_sample("positive_scores", positive_scores)
+        lowest = self._lowest_candidate(negatives, positives)
+        negative, positive = negatives.above(lowest), positives.above(lowest)
+        candidates = np.unique(np.concatenate(([lowest], negative, positive)))
+        n = negatives.size
+        fpr, tpr = _n_above(negative, candidates) / n, _n_above(positive, candidates) / positives.size
+        values = np.maximum(fpr, self.tau) / self.tau - tpr
         # The lowest value is at most 1, its rounding error a few units in the last place: as close is a tie.
         best = int(np.flatnonzero(values <= values.min() + 8 * np.finfo(np.float64).eps)[-1])
-        threshold, n = float(candidates[best]), negatives.size
-        n_false = int(np.count_nonzero(negatives > threshold))
+        threshold = float(candidates[best])
+        n_false = int(np.count_nonzero(negative > threshold))
         bound = fpr_upper_bound(n_false, n, USUAL_DELTA)
         return Evidence(threshold, self.tau, None, n, n_false, n_false / n, bound, rank=None, guaranteed=False)
 
+    def _lowest_candidate(self, negatives: Sample, positives: Sample) -> float:
+        """The lowest score of all, or one below which FPR exceeds 2 tau."""
+        count = top_count(2.0 * self.tau, negatives.size)
+        if count < negatives.size:
+            return negatives.at_rank(negatives.size - count + 1)
+        return min(negatives.at_rank(1), positives.at_rank(1))
 
-def _shares_above(scores: Scores, thresholds: Scores) -> Scores:
-    """Share of the scores strictly above each threshold."""
-    return (scores.size - np.searchsorted(np.sort(scores), thresholds, side="right")) / scores.size
+
+def _n_above(scores: Scores, thresholds: Scores) -> Scores:
+    """How many of the scores lie strictly above each threshold."""
+    return scores.size - np.searchsorted(np.sort(scores), thresholds, side="right").astype(np.float64)
 
 
-def _at_rank(scores: Scores, rank: int, tau: float, delta: float | None, *, guaranteed: bool) -> Evidence:
+def _at_rank(scores: Sample, rank: int, tau: float, delta: float | None, *, guaranteed: bool) -> Evidence:
     """Evidence of the rank-th smallest score."""
     n = scores.size
-    threshold = float(np.partition(scores, rank - 1)[rank - 1])
-    n_false = int(np.count_nonzero(scores > threshold))
+    threshold = scores.at_rank(rank)
+    n_false = scores.n_above(threshold)
     bound = fpr_upper_bound(n - rank, n, USUAL_DELTA if delta is None else delta)
     return Evidence(threshold, tau, delta, n, n_false, n_false / n, bound, rank, guaranteed)

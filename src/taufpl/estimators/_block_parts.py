@@ -1,0 +1,159 @@
+"""Which rows train and which are held out, where rows live in blocks: a code that stays with every row.
+
+A row is known by its place among the rows of its class, counted over all blocks in order, or, in a random division, by
+such a place after the rows of its class were shuffled within their block. A division is a rule from places to codes. So
+the parts have the sizes that they should have to the row, every block gives its share, and nothing depends on when or
+where a block is worked on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.operators import Block
+from taufpl.operators._blocks import State
+
+Codes = NDArray[np.int32]
+# Of negatives, then of positives.
+Pair = tuple[int, int]
+
+
+class Division(ABC):
+    """A rule from the places of rows to the codes of parts."""
+
+    seed: int | None
+
+    @abstractmethod
+    def codes(self, kind: int, first: int, count: int) -> Codes:
+        """Codes of the places from `first` on, of negatives (kind 0) or positives (kind 1)."""
+
+
+@dataclass(frozen=True)
+class Consecutive(Division):
+    """Folds of rows that follow each other, as scikit-learn's StratifiedKFold makes them without shuffling.
+
+    Attributes
+    ----------
+    ends : tuple of tuples
+        For negatives and for positives, the place after the last one of each fold.
+    """
+
+    ends: tuple[tuple[int, ...], tuple[int, ...]]
+    seed: None = None
+
+    @classmethod
+    def folds(cls, n_folds: int, counts: Pair, first_kind: int) -> Consecutive:
+        """So many folds of so many negatives and positives, where the first row of all is of the given kind."""
+        # As if all rows of the kind that comes first were dealt to the folds in turn, and then the others.
+        before = (0, counts[0]) if first_kind == 0 else (counts[1], 0)
+        sizes = [
+            [len(range((fold - before[kind]) % n_folds, counts[kind], n_folds)) for fold in range(n_folds)]
+            for kind in (0, 1)
+        ]
+        ends = [tuple(np.cumsum(each).tolist()) for each in sizes]
+        return cls((ends[0], ends[1]))
+
+    def codes(self, kind: int, first: int, count: int) -> Codes:
+        """The fold of each place."""
+        places = np.arange(first, first + count)
+        return np.searchsorted(self.ends[kind], places, side="right").astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Dealt(Division):
+    """Random folds: shuffled rows are dealt out in turn, from a random fold on."""
+
+    n_folds: int
+    shifts: Pair
+    seed: int
+
+    @classmethod
+    def folds(cls, n_folds: int, seed: int) -> Dealt:
+        """So many folds."""
+        shifts = np.random.default_rng(seed).integers(n_folds, size=2).tolist()
+        return cls(n_folds, (shifts[0], shifts[1]), seed)
+
+    def codes(self, kind: int, first: int, count: int) -> Codes:
+        """The fold of each place."""
+        start = (first + self.shifts[kind]) % self.n_folds
+        return ((start + np.arange(count)) % self.n_folds).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class HeldOut(Division):
+    """A random part of each class, code 1; the rest has code 0. Held-out places are spread evenly.
+
+    Attributes
+    ----------
+    held, counts : tuple of int
+        How many negatives and positives to hold out, of how many.
+    starts : tuple of int
+        Random, below the counts: where the spreading begins.
+    """
+
+    held: Pair
+    counts: Pair
+    starts: Pair
+    seed: int
+
+    @classmethod
+    def draw(cls, held: Pair, counts: Pair, seed: int) -> HeldOut:
+        """So many rows of each class, of so many."""
+        starts = np.random.default_rng(seed).integers(np.maximum(counts, 1)).tolist()
+        return cls(held, counts, (starts[0], starts[1]), seed)
+
+    def codes(self, kind: int, first: int, count: int) -> Codes:
+        """1 where floor((held place + start) / count) steps up, which over all places it does `held` times."""
+        held, total = self.held[kind], self.counts[kind]
+        base = (held * first + self.starts[kind]) % total  # in whole numbers of any size
+        steps = (base + held * np.arange(count + 1, dtype=np.int64)) // total
+        return np.diff(steps).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class AssignParts:
+    """A task: write the code of every row into the state.
+
+    Attributes
+    ----------
+    division : Division
+    first : tuple of pairs
+        For each block, how many negatives and positives there are in the blocks before it.
+    key : str
+        Name of the codes in the state.
+    """
+
+    division: Division
+    first: tuple[Pair, ...]
+    key: str
+
+    @classmethod
+    def of(cls, division: Division, counts: Sequence[Pair], key: str) -> AssignParts:
+        """For blocks with so many negatives and positives each."""
+        before = np.cumsum([(0, 0), *counts], axis=0)[:-1].tolist()
+        return cls(division, tuple((each[0], each[1]) for each in before), key)
+
+    def __call__(self, block: Block, state: State) -> State:
+        """Codes in the place of earlier ones of the same name; rows of neither class have code -1."""
+        xp = block.xp
+        codes = block.asarray(np.full(block.shape[0], -1, dtype=np.int32))
+        for kind, name in enumerate(("is_negative", "is_positive")):
+            mask = state[name]
+            count = int(block.to_host(xp.count_nonzero(mask))[0])
+            if count:
+                places = xp.cumulative_sum(xp.astype(mask, xp.int64)) - 1
+                own = xp.take(self._codes(block, state["number"], kind, count), xp.clip(places, 0, None), axis=0)
+                codes = xp.where(mask, own, codes)
+        return {**state, self.key: codes}
+
+    def _codes(self, block: Block, number: int, kind: int, count: int) -> Any:
+        codes = self.division.codes(kind, self.first[number][kind], count)
+        if self.division.seed is not None:
+            codes = np.random.default_rng([self.division.seed, number, kind]).permutation(codes)
+        return block.asarray(codes)

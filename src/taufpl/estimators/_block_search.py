@@ -1,0 +1,103 @@
+"""The search for reg and tau_scale on folds of rows in blocks; the book-keeping is that of `_search.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taufpl.estimators._block_parts import Consecutive
+from taufpl.estimators._block_scores import Direction, Held, score
+from taufpl.estimators._block_solve import posed, solve_block_ranking
+from taufpl.estimators._block_table import Divided, Part
+from taufpl.estimators._search import RankingSearch, RegSearch, Setting, Walk, make_grid, make_settings, possible_folds
+from taufpl.estimators._solve import SolverChoice
+from taufpl.problem import BlockRankingProblem, top_count
+from taufpl.thresholding import share_above
+
+
+@dataclass(frozen=True)
+class BlockFold:
+    """A fold by its code. Its vectors are made for a walk along reg and gone after it: those of one fold at a time."""
+
+    divided: Divided
+    code: int
+
+
+class _RegSearch(RegSearch):
+    """A grid of reg whose folds are in blocks, one after the other: every one of them keeps all workers busy."""
+
+    def _walk_folds(self, regs: NDArray[np.float64], starts: Any) -> list[Walk]:
+        folds: Any = self.folds
+        return [_walk_fold(fold, regs.tolist(), *self.settings) for fold in folds]
+
+
+class BlockSearch(RankingSearch):
+    """A grid of reg for each of several values of tau_scale."""
+
+    search_one = _RegSearch
+
+
+def search_part(
+    part: Part,
+    tau: float,
+    choice: SolverChoice,
+    *,
+    tau_scale: float | str,
+    regs: int | ArrayLike,
+    cv: Any,
+    max_extensions: int,
+) -> BlockSearch:
+    """Judge every setting on folds of the rows of a part; consecutive ones, as an int stands for in scikit-learn.
+
+    Raises
+    ------
+    TypeError
+        If cv is not a number of folds.
+    """
+    if not isinstance(cv, Integral):
+        raise TypeError(
+            f"cv must be a number of folds for rows that live elsewhere, got {cv!r}: splitters choose rows by their "
+            "numbers, in memory."
+        )
+    n_folds = possible_folds(int(cv), part.n_positive, part.n_negative)
+    division = Consecutive.folds(n_folds, part.sizes, part.first_kind)
+    with part.divided(division) as divided:
+        folds: Any = [BlockFold(divided, code) for code in range(n_folds)]
+        search = BlockSearch(None, folds, tau, choice, None)  # type: ignore[arg-type]
+        search.run(make_settings(tau, tau_scale, 1.0), make_grid(regs), max_extensions)
+    return search
+
+
+def _walk_fold(fold: BlockFold, regs: Sequence[float], tau: float, setting: Setting, choice: SolverChoice) -> Walk:
+    """Fit one fold for each reg in turn, each from the one before, and judge each on the held-out part."""
+    with fold.divided.rows_of(fold.code) as held_out, fold.divided.rows_of(fold.code, others=True) as train:
+        k = top_count(setting.tau_scale * tau, train.n_negative)
+        with posed(train, k, float(regs[0])) as problem:
+            return _walk(problem, held_out, regs, tau, choice)
+
+
+def _walk(
+    problem: BlockRankingProblem, held_out: Part, regs: Sequence[float], tau: float, choice: SolverChoice
+) -> Walk:
+    scores, seconds, passes, found = [], [], [], []
+    start, ranking = None, None
+    for reg in regs:
+        began, before = time.perf_counter(), problem.blocks.n_passes + held_out.blocks.n_passes
+        # A collapse does not depend on reg.
+        if ranking is None or not ranking.collapsed:
+            ranking = solve_block_ranking(problem.replace(reg=float(reg)), choice, start)
+            start = ranking.latest
+        score(held_out, Direction(ranking.result.coef))
+        held = Held.of(held_out)
+        assert held.positive is not None
+        scores.append(share_above(held.positive, held.negative, tau))
+        found.append(replace(ranking.result, history=()))
+        seconds.append(time.perf_counter() - began)
+        passes.append(problem.blocks.n_passes + held_out.blocks.n_passes - before)
+    return Walk(scores, seconds, passes, found[0], found[-1])  # type: ignore[arg-type]

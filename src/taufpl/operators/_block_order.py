@@ -1,0 +1,142 @@
+"""Order statistics of a vector that lies in blocks: exact, by few rounds of small messages.
+
+A sample of the entries gives candidates around the wanted rank; counts over all blocks say between which two of them
+it lies. Few entries lie there, and they come to the caller; or a sample of them gives the next candidates. Candidates
+are entries themselves, so that ties are met exactly, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.operators._blocks import Block, Blocks, State, Sums
+
+Vector = NDArray[np.float64]
+
+# Entries that come to the caller in a round: at least so many from each block, and about so many in all.
+_LEAST_SAMPLE, _MOST_ENTRIES = 32, 8192
+# Candidates, in standard errors of the sample around the wanted rank.
+_SPREAD = np.array([-8.0, -4.0, -2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 2.0, 4.0, 8.0])
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of a vector in the state, all or those that a mask names."""
+
+    name: str
+    among: str | None = None
+
+    def __call__(self, block: Block, state: State) -> Any:
+        """Read them from a block's state."""
+        return state[self.name] if self.among is None else state[self.name][state[self.among]]
+
+
+def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank: int) -> float:
+    """The rank-th smallest of all entries, counted from 1.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    entries : callable
+        Gives a block's entries, an array of numbers without NaN: :class:`Entries`, or any task that can be pickled.
+    rank : int
+
+    Raises
+    ------
+    ValueError
+        If there are fewer entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.operators._block_order import Entries, order_statistic
+    >>> from taufpl.operators._local_blocks import LocalBlocks
+    >>> rows, scores = np.ones((3, 1)), [np.array([5.0, 1.0, 3.0]), np.array([4.0, 3.0, 3.0])]
+    >>> blocks = LocalBlocks([rows, rows], [{"scores": part} for part in scores])
+    >>> [order_statistic(blocks, Entries("scores"), rank) for rank in range(1, 7)]
+    [1.0, 3.0, 3.0, 3.0, 4.0, 5.0]
+    """
+    inside = _Inside(None, None)
+    n_below, share, seed = 0, _LEAST_SAMPLE, 0
+    while True:
+        samples = blocks.gather(_Sample(entries, inside, share, seed))
+        counts = np.array([count for count, _ in samples])
+        if not 1 <= rank <= n_below + counts.sum():
+            raise ValueError(f"rank must lie between 1 and the number of entries, {counts.sum()}, got {rank}.")
+        if all(len(values) == count for count, values in samples):
+            return float(np.sort(np.concatenate([values for _, values in samples]))[rank - n_below - 1])
+        candidates = _candidates(samples, counts, rank - n_below)
+        below, up_to = blocks.reduce(_Tally(entries, candidates))
+        place = int(np.searchsorted(up_to, rank))  # the first candidate with enough entries up to it
+        if place < len(candidates) and below[place] < rank:
+            return float(candidates[place])
+        if place:
+            inside, n_below = _Inside(float(candidates[place - 1]), inside.high), int(up_to[place - 1])
+        if place < len(candidates):
+            inside = _Inside(inside.low, float(candidates[place]))
+        share, seed = max(_LEAST_SAMPLE, _MOST_ENTRIES // len(samples)), seed + 1
+
+
+def _candidates(samples: list[tuple[int, Vector]], counts: NDArray[np.int64], rank: int) -> Vector:
+    """Sampled entries whose ranks are close to the wanted one, as far as the sample can tell."""
+    values = np.concatenate([entries for _, entries in samples])
+    # Every sampled entry stands for several of its block.
+    weights = np.concatenate([np.full(len(entries), count / max(1, len(entries))) for count, entries in samples])
+    order = np.argsort(values, kind="stable")
+    ranks = np.cumsum(weights[order])
+    share = rank / counts.sum()
+    error = counts.sum() * np.sqrt(max(share * (1 - share), 1 / len(values)) / len(values))
+    places = np.searchsorted(ranks, rank + _SPREAD * error)
+    return np.unique(values[order[np.minimum(places, len(values) - 1)]])
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """The entries strictly between two numbers; None is no bound."""
+
+    low: float | None
+    high: float | None
+
+    def __call__(self, values: Any) -> Any:
+        if self.low is not None:
+            values = values[values > self.low]
+        return values if self.high is None else values[values < self.high]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """How many entries are inside, and so many of them: all, or at random."""
+
+    entries: Callable[[Block, State], Any]
+    inside: _Inside
+    size: int
+    seed: int
+
+    def __call__(self, block: Block, state: State) -> tuple[int, Vector]:
+        values = self.inside(self.entries(block, state))
+        count = int(values.shape[0])
+        if count > self.size:
+            # What is drawn shows in the number of rounds alone. Seeded, so that a repeated task returns the same.
+            rng = np.random.default_rng((self.seed, count))
+            values = block.xp.take(values, block.asarray(rng.integers(0, count, self.size)), axis=0)
+        return count, np.asarray(block.to_host(values)[0], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """How many entries lie below each candidate, and how many up to it."""
+
+    entries: Callable[[Block, State], Any]
+    candidates: Vector
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        xp, values = block.xp, self.entries(block, state)
+        below = [xp.count_nonzero(values < float(candidate)) for candidate in self.candidates]
+        up_to = [xp.count_nonzero(values <= float(candidate)) for candidate in self.candidates]
+        counts = np.asarray([int(count) for count in block.to_host(*below, *up_to)])
+        return counts[: len(below)], counts[len(below) :]

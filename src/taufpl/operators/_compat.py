@@ -1,0 +1,56 @@
+"""One set of names for arrays of all libraries, those of the array API standard."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+
+def array_compat() -> Any:
+    """The package array_api_compat, or the copy of it that scikit-learn brings along."""
+    try:
+        return import_module("array_api_compat")
+    except ImportError:
+        return import_module("sklearn.externals.array_api_compat")
+
+
+def namespace(x: Any) -> Any:
+    """The library of an array."""
+    compat = array_compat()
+    xp = compat.array_namespace(x)
+    return _TorchNames(xp) if compat.is_torch_array(x) else xp
+
+
+class _TorchNames:
+    """PyTorch by the names of the standard, with three functions that launch one kernel each instead of several.
+
+    The standard lets indices count from the end, which ours never do, and lets a conversion copy where nothing changes.
+    """
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._xp, name)
+        setattr(self, name, value)
+        return value
+
+    def take(self, x: Any, indices: Any, *, axis: int = 0) -> Any:
+        return x.index_select(axis, indices)
+
+    def astype(self, x: Any, dtype: Any, *, copy: bool = False) -> Any:
+        return x.to(dtype)
+
+    def nonzero(self, x: Any) -> tuple[Any]:
+        return (self._xp.squeeze(x.nonzero(), 1),)
+
+
+def is_foreign_array(X: Any) -> bool:
+    """An array by the array API standard or of PyTorch, which has another way to say so."""
+    if isinstance(X, np.ndarray | np.generic):
+        return False
+    torch = sys.modules.get("torch")
+    return hasattr(X, "__array_namespace__") or (torch is not None and isinstance(X, torch.Tensor))

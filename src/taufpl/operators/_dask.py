@@ -1,0 +1,231 @@
+"""Blocks on the workers of a Dask cluster.
+
+What Dask is told:
+
+- Blocks and states are futures. A task runs where they are, and only what it returns leaves the worker.
+- Everything has a lineage: futures are made from the graph of the data, never scattered from the client's memory. What
+  a lost worker held is computed again by others, from the source and by the same tasks, and gives the same numbers.
+- A changed state depends on the one before, so that the scheduler remembers all changes until `release`: a few
+  kilobytes for each, and the time of a repetition if a worker is lost, which is at most the time that the lost blocks
+  have taken so far. Reductions, by far the most tasks, leave nothing behind. Cutting the chain would need a second copy
+  of every state.
+- A task costs about half a millisecond of the scheduler's time. So chunks are joined to large blocks
+  (`_dask_source`), and all tasks of a round are one message.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Self
+from uuid import uuid4
+
+from taufpl._extras import require
+from taufpl.operators._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
+from taufpl.operators._dask_chunks import open_block
+
+# So many results are added up by one task, on a worker.
+_FAN_IN = 8
+# Up to so many results, and so many bytes in all, the client adds up itself: one hop less.
+_FEW_RESULTS, _FEW_BYTES = 32, 1 << 20
+# Above this size a task travels once, as a future that workers hand on, not once a block.
+_LARGE_TASK = 1 << 16
+
+_LOST = (
+    "What a lost worker held is computed again from the source of the data. That fails if the data were put on the "
+    "workers by client.scatter, which keeps no source; and it is given up when a block has ended several workers, "
+    "mostly for want of memory: raise memory_limit, or give smaller chunks."
+)
+
+_Held = tuple[State, Sums | None]
+
+
+@dataclass
+class Traffic:
+    """Bytes between client and workers: what tasks weigh on their way out, and results on their way back."""
+
+    sent: int = 0
+    received: int = 0
+    largest_received: int = 0
+
+
+class DaskBlocks(Blocks):
+    """Blocks and their states on the workers of a cluster, made by :func:`taufpl.operators.as_blocks`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    blocks : list of Future
+        A block each.
+    states : list of Future
+        Pairs of a state and None.
+    shape : tuple of int
+        Rows and features in all.
+
+    Attributes
+    ----------
+    traffic : Traffic
+        Shared with what `fork` makes.
+    """
+
+    def __init__(self, client: Any, blocks: list[Any], states: list[Any], shape: tuple[int, int]) -> None:
+        self.shape = shape
+        self.n_rounds = 0
+        self.n_passes = 0.0
+        self.traffic = Traffic()
+        self._client = client
+        self._blocks = blocks
+        self._states = states
+        self._spent: list[Any] = []
+        # What results of this kind of task weighed the last time.
+        self._weights: dict[type, int] = {}
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self._blocks)
+
+    def reduce(self, task: Reduction) -> Sums:
+        """Run a task on every block and add up, entry by entry, what it returns."""
+        with self._round() as held:
+            held += self._map(_reduce, task, held)
+            return self._sum(task, held[-self.n_blocks :], held)
+
+    def gather(self, task: Callable[[Block, State], Any]) -> list[Any]:
+        """What a task returns for each block, in order."""
+        with self._round() as held:
+            held += self._map(_reduce, task, held)
+            return self._receive(held[-self.n_blocks :])
+
+    def change(self, task: Change) -> None:
+        """Put what a task returns in the place of every block's state. Does not wait."""
+        with self._held() as held:
+            self._replace(self._map(_change, task, held))
+
+    def change_and_reduce(self, task: ChangeAndReduction) -> Sums:
+        """Both in one round."""
+        with self._round() as held:
+            self._replace(self._map(_change_and_reduce, task, held))
+            # The sums alone go on: whoever took a pair as input would fetch its state too.
+            held += self._client.map(_sums_of, self._states, pure=False, key="taufpl-sums")
+            return self._sum(task, held[-self.n_blocks :], held)
+
+    def fork(self, task: Change) -> Self:
+        """The same rows with states of their own, made by a task from the present ones. Does not wait."""
+        with self._held() as held:
+            made = type(self)(self._client, self._blocks, self._map(_change, task, held), self.shape)
+        made.traffic = self.traffic
+        return made
+
+    def release(self) -> None:
+        """Let go of the states. The rows stay, for other forks of them, until `close`."""
+        futures = self._states + self._spent
+        self._states, self._spent = [], []
+        _release(futures)
+
+    def close(self) -> None:
+        """Let go of the states, and of the rows: those of every fork too."""
+        self.release()
+        _release(self._blocks)
+        self._blocks.clear()
+
+    def _map(self, function: Callable[..., Any], task: Any, held: list[Any]) -> list[Any]:
+        """Futures of a task on every block."""
+        packed = pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL)
+        self.traffic.sent += len(packed) * self.n_blocks
+        message: Any = packed
+        if len(packed) > _LARGE_TASK:
+            # As the result of a task it can be had again when its worker is lost; scattered bytes could not.
+            message = self._client.submit(bytes, packed, pure=False, key=f"taufpl-task-{uuid4().hex}")
+            held.append(message)
+        messages = [message] * self.n_blocks
+        name = f"taufpl-{type(task).__name__}"
+        futures = self._client.map(function, messages, self._blocks, self._states, pure=False, key=name)
+        # Messages go out ten milliseconds apart: a release just before the tasks would hold them up.
+        _release(self._spent)
+        self._spent.clear()
+        return list(futures)
+
+    def _sum(self, task: Any, futures: list[Any], held: list[Any]) -> Sums:
+        """Add up results: on the workers, unless they are few and known to be small."""
+        weight = self._weights.get(type(task))
+        few = len(futures) <= _FEW_RESULTS and weight is not None and weight * len(futures) <= _FEW_BYTES
+        while len(futures) > 1 and not few:
+            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
+            futures = self._client.map(_add_results, groups, pure=False, key="taufpl-add")
+            held += futures
+        total = _add_results(self._receive(futures))
+        self._weights[type(task)] = _weight(total)
+        return total
+
+    def _receive(self, futures: list[Any]) -> list[Any]:
+        """Wait for results, and fetch them."""
+        distributed = require("distributed", "dask", "for a cluster")
+        try:
+            results = self._client.gather(futures)
+        except (distributed.KilledWorker, distributed.CancelledError) as error:
+            error.add_note(_LOST)
+            raise
+        weights = [_weight(result) for result in results]
+        self.traffic.received += sum(weights)
+        self.traffic.largest_received = max(self.traffic.largest_received, *weights)
+        return list(results)
+
+    def _replace(self, states: list[Any]) -> None:
+        before, self._states = self._states, states
+        _release(before)  # at once: two states of every block are twice the memory
+
+    @contextmanager
+    def _held(self) -> Iterator[list[Any]]:
+        """Futures that are let go at the end, come what may: a traceback would keep them, and their memory, alive."""
+        if not self._states:
+            raise RuntimeError("These blocks have been released, and have no states any more.")
+        held: list[Any] = []
+        try:
+            yield held
+        except BaseException:
+            _release(held)
+            raise
+        self._spent += held
+
+    @contextmanager
+    def _round(self) -> Iterator[list[Any]]:
+        self.n_rounds += 1
+        with self._held() as held:
+            yield held
+
+
+def _release(futures: Sequence[Any]) -> None:
+    for future in futures:
+        future.release()
+
+
+def _weight(result: Any) -> int:
+    return int(require("dask.sizeof", "dask", "for a cluster").sizeof(result))
+
+
+# What follows runs on the workers.
+
+
+def _reduce(packed: bytes, block: Block, held: _Held) -> Any:
+    return pickle.loads(packed)(open_block(block), held[0])
+
+
+def _change(packed: bytes, block: Block, held: _Held) -> _Held:
+    return pickle.loads(packed)(open_block(block), held[0]), None
+
+
+def _change_and_reduce(packed: bytes, block: Block, held: _Held) -> _Held:
+    state, sums = pickle.loads(packed)(open_block(block), held[0])
+    return state, sums
+
+
+def _sums_of(held: _Held) -> Sums | None:
+    return held[1]
+
+
+def _add_results(results: Sequence[Sums]) -> Sums:
+    return reduce(add_up, results)

@@ -1,0 +1,114 @@
+"""Rows of a file, read when they are asked for and not kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """A large array in a file, for ``dask.array.from_array``: slices of rows are read, never mapped.
+
+    A mapped file (``np.memmap``) looks as good, but ``from_array`` copies it into memory, a map that is sent to another
+    process arrives as the whole array, and a cluster counts the pages that were touched as memory of the worker, pauses
+    it and at last ends it. This object is a path and a shape: it travels as such, and each slice is a read of just its
+    bytes.
+
+    Attributes
+    ----------
+    path : str
+        The file, by a name under which every worker finds it.
+    shape : tuple of int
+        Rows, and columns if there are two dimensions.
+    dtype : numpy.dtype
+    offset : int
+        Where in the file the array begins, in bytes.
+    by_columns : bool
+        Whether columns are contiguous, not rows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from taufpl.operators import FileRows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "X.npy")
+    ...     np.save(path, np.arange(12.0).reshape(6, 2))
+    ...     rows = FileRows.from_npy(path)
+    ...     print(rows.shape, rows[2:4].tolist())
+    (6, 2) [[4.0, 5.0], [6.0, 7.0]]
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int = 0
+    by_columns: bool = False
+
+    @classmethod
+    def from_npy(cls, path: str | PathLike[str]) -> Self:
+        """Rows of a file that ``numpy.save`` wrote."""
+        return cls.from_memmap(np.load(path, mmap_mode="r"))
+
+    @classmethod
+    def from_memmap(cls, mapped: np.memmap[Any, Any]) -> Self:
+        """Rows of the file behind a map.
+
+        Raises
+        ------
+        ValueError
+            If the map has no file, has more than two dimensions, or is a part of another one.
+        """
+        whole = mapped.flags.c_contiguous or mapped.flags.f_contiguous
+        # A slice of a map still names the file and the offset of the map that it is a slice of.
+        if mapped.filename is None or mapped.ndim not in (1, 2) or not whole or isinstance(mapped.base, np.memmap):
+            raise ValueError(
+                "A mapped array must be the whole of a file, with one or two dimensions, "
+                f"got shape {mapped.shape} of {mapped.filename}. Open the file anew, and slice the dask array instead."
+            )
+        path = fspath(Path(mapped.filename).resolve())
+        return cls(path, mapped.shape, mapped.dtype, mapped.offset, by_columns=not mapped.flags.c_contiguous)
+
+    @property
+    def ndim(self) -> int:
+        """One or two."""
+        return len(self.shape)
+
+    def __getitem__(self, index: Any) -> Array:
+        """Some rows, of some columns."""
+        index = index if isinstance(index, tuple) else (index,)
+        if not all(isinstance(part, slice) for part in index) or len(index) > self.ndim:
+            raise TypeError(f"Rows of a file are read by slices, got {index!r}.")
+        start, stop, step = index[0].indices(self.shape[0])
+        if step != 1:
+            raise ValueError(f"Rows of a file are read one after the other, got a step of {step}.")
+        rows = self._by_columns(start, stop) if self.by_columns else self._by_rows(start, stop)
+        return rows[(slice(None), *index[1:])]
+
+    def _by_rows(self, start: int, stop: int) -> Array:
+        width = int(np.prod(self.shape[1:], dtype=np.int64))
+        return self._read(start * width, max(0, stop - start) * width).reshape(-1, *self.shape[1:])
+
+    def _by_columns(self, start: int, stop: int) -> Array:
+        n_rows, n_columns = self.shape
+        rows = np.empty((max(0, stop - start), n_columns), self.dtype, order="F")
+        for column in range(n_columns):
+            rows[:, column] = self._read(column * n_rows + start, len(rows))
+        return rows
+
+    def _read(self, start: int, count: int) -> Array:
+        if count == 0:
+            return np.empty(0, self.dtype)
+        values = np.fromfile(self.path, self.dtype, count, offset=self.offset + start * self.dtype.itemsize)
+        if len(values) < count:
+            raise OSError(f"{self.path} ended {count - len(values)} values before the {count} that were to be read.")
+        return values

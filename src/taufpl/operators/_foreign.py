@@ -1,0 +1,70 @@
+"""Arrays of other libraries than NumPy: how they come here, how results go there, and scores that stay there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.operators._compat import array_compat, is_foreign_array, namespace
+from taufpl.operators._local_blocks import as_block
+
+Array = NDArray[Any]
+
+
+def as_floats(X: Any) -> Any:
+    """The array itself, or one of double precision where it holds integers or truth values.
+
+    Raises
+    ------
+    TypeError
+        If it holds anything else than real numbers.
+    """
+    layout = str(getattr(X, "layout", "torch.strided"))
+    if layout not in ("torch.strided", "torch.sparse_csr"):
+        raise TypeError(
+            f"X must be a dense tensor or a sparse one in CSR format, got {layout}: X.to_sparse_csr() makes it."
+        )
+    xp = namespace(X)
+    X = _plain(X)
+    if xp.isdtype(X.dtype, "real floating") and X.dtype in (xp.float32, xp.float64):
+        return X
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise TypeError(f"X must hold real numbers, got dtype {X.dtype}.")
+    return xp.astype(X, xp.float64)
+
+
+def to_numpy(values: Any) -> Array:
+    """A NumPy array of the same numbers, from wherever they are; type and shape stay."""
+    if not is_foreign_array(values):
+        return np.asarray(values)
+    compat = array_compat()
+    if compat.is_torch_array(values):
+        return np.array(_plain(values).cpu().numpy())
+    if compat.is_cupy_array(values):
+        return np.asarray(values.get())
+    return np.array(np.from_dlpack(values))
+
+
+def _plain(X: Any) -> Any:
+    """The numbers alone: PyTorch may have been asked to follow what becomes of them."""
+    return X.detach() if hasattr(X, "detach") else X
+
+
+def like(X: Any, values: Array) -> Any:
+    """Numbers as an array of X's library, on X's device."""
+    return namespace(X).asarray(values, device=array_compat().device(X))
+
+
+def array_scores(X: Any, coef: Array, intercept: float) -> Any:
+    """X w + b, added up in double precision on the device of X."""
+    return as_block(as_floats(X)).dot(coef, exact=True) + intercept
+
+
+def array_labels(scores: Any, classes: Array) -> Any:
+    """The second class where a score is above 0, the first elsewhere; labels that are text can only be NumPy's."""
+    if classes.dtype.kind not in "fiub":
+        return classes[to_numpy(scores > 0).astype(np.intp)]
+    xp = namespace(scores)
+    return xp.take(like(scores, classes), xp.astype(scores > 0, xp.int64), axis=0)

@@ -1,0 +1,298 @@
+"""The ranking problem over rows that live in blocks: its certificates from reductions alone.
+
+The mathematics is that of `_ranking.py`. Two things are bounds here instead of values, on the safe side each:
+
+- T_k, from above, by candidates for the k-th largest score (`projection/_top_mean.py`). The loss falls in the margin,
+  so that the primal value is bounded from above with it.
+- The pair of a projection, whose sums agree up to rounding, is made feasible by a factor: with
+  beta' = min([beta0 - mu]_+, cap) and S_b = sum beta' >= k cap, beta = beta' (sum alpha) / S_b. So the dual value
+  belongs to a feasible pair.
+
+The loss is taken as the one whose conjugate is (c/2) a^2 - b a on a >= 0, which is l(u) = [b - u]_+^2 / (2 c): what a
+block has to tell of it is a count and two sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from taufpl.operators._blocks import Blocks, Reduction, Sums, Vector
+from taufpl.problem._block_tasks import Begin, Both, Losses, Pair, Rescore, Weigh
+from taufpl.problem._loss import Loss, SquaredHinge
+from taufpl.projection import Thresholds
+from taufpl.projection._pieces import Samples
+from taufpl.projection._round_tasks import Source
+from taufpl.projection._rounds import Projection, Task
+from taufpl.projection._top_mean import AROUND, TopMean, top_mean_by_rounds
+
+# T_k counts as known when its bounds are so close, relative to the scores' size.
+_EXACT = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What `Begin` tells: sums of the rows of both classes, and whether all products are in double precision."""
+
+    positive: Vector
+    negative: Vector
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """Where the k highest scores begin, as far as it is known.
+
+    Attributes
+    ----------
+    mean : float
+        T_k.
+    at : float
+        About the k-th largest score.
+    width : float
+        How far it may be from there.
+    """
+
+    mean: float
+    at: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point w and the pair of its projection, weighed.
+
+    Attributes
+    ----------
+    coef : ndarray
+    projection : Projection
+    pull : ndarray
+        v = X+' alpha - X-' beta.
+    counts : tuple of int
+        Rows that are active, free, capped.
+    at_cap : ndarray
+        Sum of the capped rows.
+    primal : float
+        An upper bound on P(w).
+    doubt : float
+        How far below it P(w) may be.
+    dual, plain_dual : float
+        D at the best scale of the pair, and at scale 1.
+    theta, ratio, cap : float
+        That scale, the factor that makes beta's sum that of alpha, and the cap before both.
+    top : Top
+    samples : Samples
+        Counts and excesses of scores that T_k was bounded with.
+    """
+
+    coef: Vector
+    projection: Projection
+    pull: Vector
+    counts: tuple[int, int, int]
+    at_cap: Vector
+    primal: float
+    doubt: float
+    dual: float
+    plain_dual: float
+    theta: float
+    ratio: float
+    cap: float
+    top: Top
+    samples: Samples
+
+    @property
+    def pair(self) -> Pair:
+        """The pair at its best scale."""
+        return Pair(self.projection, self.cap, self.theta, self.theta * self.ratio)
+
+
+class BlockRankingProblem:
+    """The primal and dual ranking problem over the rows of blocks.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        With `positive` and `is_negative` in the state of each (`labelled`).
+    n_positive, n_negative : int
+        Rows of both kinds over all blocks.
+    k : int
+        How many of the highest negatives count.
+    reg : float
+        Positive weight of the penalty.
+    loss : Loss, default=None
+        With a quadratic conjugate; SquaredHinge if None.
+
+    Attributes
+    ----------
+    kept : dict
+        What solvers leave to the next solve on the same blocks; problems made by `replace` share it.
+    """
+
+    def __init__(
+        self, blocks: Blocks, n_positive: int, n_negative: int, k: int, reg: float, loss: Loss | None = None
+    ) -> None:
+        self.blocks = blocks
+        self.n_positive, self.n_negative = int(n_positive), int(n_negative)
+        self.k, self.reg = int(k), float(reg)
+        self.loss = SquaredHinge() if loss is None else loss
+        for name, count in (("positives", self.n_positive), ("negatives", self.n_negative)):
+            if count < 1:
+                raise ValueError(f"there must be {name} among the rows, got none.")
+        if not 1 <= self.k <= self.n_negative:
+            raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
+        if not (self.reg > 0 and math.isfinite(self.reg)):
+            raise ValueError(f"reg must be positive and finite, got {reg!r}.")
+        if self.loss.conjugate_curvature is None:
+            raise ValueError(f"the loss must have a quadratic conjugate, got {type(self.loss).__name__}.")
+        self.curvature: float = self.loss.conjugate_curvature
+        self.slope: float = self.loss.conjugate_slope
+        self.kept: dict[str, object] = {}
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, d."""
+        return self.blocks.shape[1]
+
+    @property
+    def ridge(self) -> float:
+        """Curvature m reg that the penalty gives to m P."""
+        return self.n_positive * self.reg
+
+    @property
+    def full_total(self) -> float:
+        """Sum of alpha at w = 0 where no margin counts: m times minus the slope of the loss there."""
+        return self.n_positive * self.slope / self.curvature
+
+    def replace(self, *, k: int | None = None, reg: float | None = None) -> BlockRankingProblem:
+        """Pose the same problem on the same blocks with another k or reg."""
+        k, reg = self.k if k is None else k, self.reg if reg is None else reg
+        other = BlockRankingProblem(self.blocks, self.n_positive, self.n_negative, k, reg, self.loss)
+        other.kept = self.kept
+        return other
+
+    # Sources of vectors at w + t step.
+
+    def scores(self, t: float) -> tuple[Source, Source]:
+        """Scores of the positives and of the negatives."""
+        own = Source(0.0, ((1.0, "own_scores"), (t, "own_moves")), moves="own_moves")
+        return own, Source(0.0, ((1.0, "scores"), (t, "moves")), "is_negative", "moves")
+
+    def task(self, sigma: float, t: float) -> Task:
+        """The projection whose answer maximises psi's inner problem (`solvers/_smoothing.py`)."""
+        c = self.curvature
+        alpha = Source(self.slope / c, ((-1.0 / c, "own_scores"), (-t / c, "own_moves")), moves="own_moves")
+        terms = ((1.0, "centre"), (sigma, "scores"), (sigma * t, "moves"))
+        beta = Source(0.0, terms, "is_negative", "moves")
+        return Task(alpha, beta, (self.n_positive, self.n_negative), self.k, sigma * c)
+
+    def first_projection(self, sigma: float) -> Projection:
+        """That of w = 0 around the constant centre: the centre itself."""
+        total = self.full_total
+        mu = -math.inf if self.k == self.n_negative else 0.0
+        thresholds = Thresholds(0.0, mu, total / self.k, total, (0.0, 0.0, 0.0))
+        task = self.task(sigma, 0.0)
+        return Projection(thresholds, (0.0, 0.0), (task.alpha, task.beta), (0.0, mu))
+
+    # Rounds.
+
+    def begin(self) -> Totals:
+        """Start from w = 0 and the even pair. One pass."""
+        counts, positive, negative = self.blocks.change_and_reduce(Begin(self.full_total / self.n_negative))
+        self.blocks.count(1.0)
+        if (int(counts[0]), int(counts[1])) != (self.n_positive, self.n_negative):
+            raise ValueError(
+                f"the blocks hold {int(counts[0])} positives and {int(counts[1])} negatives, "
+                f"expected {self.n_positive} and {self.n_negative}."
+            )
+        return Totals(positive, negative, counts[2] == 0)
+
+    def first_point(self, totals: Totals, sigma: float) -> Point:
+        """The point w = 0, from the sums of the rows."""
+        projection = self.first_projection(sigma)
+        cap = projection.thresholds.cap
+        m, n, d = self.n_positive, self.n_negative, self.n_features
+        share = self.slope / self.curvature
+        pull = share * (totals.positive - (m / n) * totals.negative)
+        counts = (m, 0, n) if self.k == n else (m, n, 0)
+        at_cap = totals.negative if self.k == n else np.zeros(d)
+        sums = np.array([cap * self.k, m * share**2, cap * self.k])
+        dual, plain, theta = self._duals(sums, pull)
+        primal = self.slope**2 / (2.0 * self.curvature)
+        top = Top(0.0, 0.0, 1e-3)
+        known = Samples(np.zeros(1), np.zeros(1), np.full(1, float(n)), np.zeros(1))
+        return Point(
+            np.zeros(d), projection, pull, counts, at_cap, primal, 0.0, dual, plain, theta, 1.0, cap, top, known
+        )
+
+    def weigh(
+        self, coef: Vector, projection: Projection, t: float, top: Top, also: Reduction | None = None
+    ) -> tuple[Point, Sums]:
+        """Weigh the pair of a projection at w + t step, and do something else in the same round."""
+        own, scores = self.scores(t)
+        edges = np.unique(top.at + AROUND * max(top.width, 1e-12 * abs(top.at), 1e-300))
+        weigh = Weigh(projection, scores, own, edges, self.slope + top.mean)
+        found = self.blocks.reduce(weigh if also is None else Both(weigh, also))
+        sums, counts, up, down, at_cap, tally = found[:6]
+        cap = projection.thresholds.cap
+        total_beta = float(sums[2]) + cap * float(counts[2])
+        if self.k * cap > total_beta and counts[2] < self.k:
+            # Rounding has made the cap too large for the sum: lower it until both agree.
+            excess = (self.k * cap - total_beta) / (self.k - float(counts[2]))
+            cap, down = cap - excess, down - excess * at_cap
+            total_beta -= excess * float(counts[2])
+        ratio = float(sums[0]) / total_beta if total_beta > 0 else 1.0
+        pull = up - ratio * down
+        dual, plain, theta = self._duals(sums[:3], pull)
+        samples = Samples(edges, *tally)
+        bound = TopMean.of(samples, self.k)
+        primal, doubt = self._primal(coef, sums[3:], top.mean, bound)
+        n_active, n_free, n_capped = (int(x) for x in counts)
+        self.blocks.count((n_active + n_free + n_capped) / self.blocks.shape[0])
+        new_top = Top(bound.upper, bound.at, max(2.0 * abs(bound.at - top.at), 0.25 * top.width))
+        point = Point(
+            coef, projection, pull, (n_active, n_free, n_capped), at_cap,
+            primal, doubt, dual, plain, theta, ratio, cap, new_top, samples,
+        )  # fmt: skip
+        return point, found[6:]
+
+    def rescore(self, coef: Vector) -> None:
+        """Scores of a point anew, in double precision. One pass."""
+        self.blocks.change(Rescore(coef))
+        self.blocks.count(1.0)
+
+    def exact_primal(self, coef: Vector, t: float, top: Top, known: Samples | None = None) -> tuple[float, Top]:
+        """P(w + t step) up to rounding; a few rounds, no pass."""
+        own, scores = self.scores(t)
+        size = max(abs(top.mean), abs(top.at), self.slope)
+        bound = top_mean_by_rounds(
+            self.blocks, scores, self.k, self.n_negative, top.at, top.width, _EXACT * size, known
+        )
+        sums = self.blocks.reduce(Losses(own, self.slope + bound.upper))[0]
+        primal, _ = self._primal(coef, sums, bound.upper, bound)
+        return primal, Top(bound.upper, bound.at, max(abs(bound.at - top.at), 1e-6 * size))
+
+    def _primal(self, coef: Vector, sums: Vector, mean: float, bound: TopMean) -> tuple[float, float]:
+        """Upper bound on P from losses at a nearby T_k, and how far above P it may be.
+
+        With z = [b + T - s]_+ at T, a change by e adds at most 2 z e + e^2 to z^2, also where z = 0 and e > 0.
+        """
+        count, total, squares = (float(x) for x in sums)
+        change = bound.upper - mean
+        most = squares + 2.0 * change * total + (self.n_positive if change > 0 else count) * change**2
+        scale = 1.0 / (2.0 * self.curvature * self.n_positive)
+        primal = scale * max(most, 0.0) + 0.5 * self.reg * float(coef @ coef)
+        spread = min(bound.upper - bound.lower, 1e300)
+        doubt = scale * (2.0 * spread * (total + count * abs(change)) + (self.n_positive - count) * change**2)
+        doubt += scale * count * change**2 if change < 0 else 0.0
+        return primal, doubt
+
+    def _duals(self, sums: Vector, pull: Vector) -> tuple[float, float, float]:
+        """D at the best scale and at scale 1, and that scale, from sums of alpha and alpha^2."""
+        total, squares = float(sums[0]), float(sums[1])
+        quadratic = float(pull @ pull) / (2.0 * self.ridge) + 0.5 * self.curvature * squares
+        linear = self.slope * total
+        theta = 0.5 * linear / quadratic if quadratic > 0 else 1.0
+        values = [-(s * s * quadratic - s * linear) / self.n_positive for s in (theta, 1.0)]
+        return values[0], values[1], theta

@@ -1,0 +1,356 @@
+"""The weighted projection of vectors that lie in blocks, by few rounds of reductions.
+
+A round asks every block for the counts and excesses over many candidate thresholds at once and adds them up. Chords and
+tangents through them (`_pieces.py`) enclose the level, and thereby the thresholds, far more closely than the
+candidates lie. Once few entries are left inside, they come to the caller, and the closed form on the pieces is exact.
+
+A candidate that equals an entry makes that entry known, however often it occurs. So where too many entries stay inside
+an interval, the next candidates are quantiles of them: ties are met exactly, the rest is cut by a factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from taufpl.operators._blocks import Blocks, Matrix, Sums, Vector
+from taufpl.projection._pieces import Equation, Pieces, Root, Samples
+from taufpl.projection._round_tasks import Fetch, Look, Sample, Source
+from taufpl.projection._segments import Segment, assembled, moved_over
+from taufpl.projection._thresholds import Thresholds, next_widths
+
+# Entries that may come to the caller, and size of the sample that a projection without a guess begins with.
+MOST_ENTRIES = 4096
+_MOST_ROUNDS = 40
+_PATIENCE = 8
+# Candidates around a guess, in units of the distance at which the answer is expected.
+_SCALES = 4.0 ** np.arange(-7, 2)
+_AROUND = np.concatenate((-_SCALES[::-1], [0.0], _SCALES))
+# Candidates below all others, in units of the range of those, where fewer than k entries lie above the lowest.
+_BELOW = 4.0 ** np.arange(-1, 8)
+# Candidates inside an interval that still holds too many entries.
+_INSIDE = np.linspace(0.0, 1.0, 18)[1:-1]
+_SLOW = 0.2
+_ROUNDING = 4e-15
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """An answer.
+
+    Attributes
+    ----------
+    thresholds : Thresholds
+    moved : tuple of float
+        Products of the projected alpha and beta with the moves of their sources.
+    sources : tuple of Source
+        Relative to origins near the thresholds; blocks still hold their largest entries.
+    local : tuple of float
+        Thresholds of alpha and of beta, relative to those origins.
+    floor : float
+        Blocks hold the entries of beta above it.
+    n_held : float
+        About how many these are; 0 where nobody knows.
+    """
+
+    thresholds: Thresholds
+    moved: tuple[float, float]
+    sources: tuple[Source, Source]
+    local: tuple[float, float]
+    floor: float = -math.inf
+    n_held: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is projected.
+
+    Attributes
+    ----------
+    alpha, beta : Source
+    sizes : tuple of int
+        Entries of alpha and of beta over all blocks.
+    k : int
+    weight : float
+    """
+
+    alpha: Source
+    beta: Source
+    sizes: tuple[int, int]
+    k: int
+    weight: float
+
+
+Interval = tuple[float, float]
+Brackets = tuple[list[Interval], list[Interval]]
+Edges = tuple[Vector, Vector]
+FirstLook = Callable[[Look], Sums]
+
+
+def project_by_rounds(
+    blocks: Blocks,
+    task: Task,
+    guess: Thresholds | None = None,
+    first: FirstLook | None = None,
+    most: int = MOST_ENTRIES,
+) -> Projection:
+    """Project on the top-k simplex.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    task : Task
+    guess : Thresholds, default=None
+        Near which the answer is expected; its widths tell how near.
+    first : callable, default=None
+        Runs the first look, where that can be part of a task that has to run anyway, and has to run first.
+    most : int
+        Entries that may come to the caller.
+    """
+    return _Search(blocks, task, most).run(guess, first)
+
+
+class _Search:
+    def __init__(self, blocks: Blocks, task: Task, most: int) -> None:
+        self.blocks = blocks
+        self.task = task
+        self.most = most
+        self.share = task.sizes[1] == task.k  # every entry of beta is at its cap
+        self.total: Vector | None = None  # of beta and its moves, in that case
+        self.samples: tuple[Samples | None, Samples | None] = (None, None)
+
+    def run(self, guess: Thresholds | None, first: FirstLook | None) -> Projection:
+        self.guess = guess
+        usable = guess is not None and guess.total > 0 and math.isfinite(guess.lam + sum(guess.widths))
+        if guess is None or not (usable and (self.share or math.isfinite(guess.mu))):
+            if first is not None:
+                first(Look(self.task.alpha, self.task.beta, np.empty(0), np.empty(0), (math.inf, math.inf)))
+            self._place_by_sample()
+        else:
+            self._place((guess.lam / self.task.weight, 0.0 if self.share else guess.mu))
+            self.expected = guess.cap
+            least = 1e-9 * (abs(self.origins[1]) + abs(guess.cap))
+            width = [max(w, least, 1e-300) for w in guess.widths]
+            beta = np.concatenate((_AROUND * width[1], guess.cap + _AROUND * width[2]))
+            self._look(_AROUND * max(width[0], 1e-9 * abs(self.origins[0])), beta, first or self.blocks.reduce)
+        before = math.inf
+        for n_rounds in range(_MOST_ROUNDS):
+            if n_rounds >= _PATIENCE:
+                self.most *= 4  # rounding keeps the bounds apart: let more entries come
+            known = self.samples[1]
+            if known is not None and known.n_from[0] <= self.task.k:
+                span = max(float(np.ptp(known.at)), 1e-3 * abs(self.origins[1]), 1e-9)
+                edges = (np.empty(0), known.at[0] - _BELOW * span)
+            else:
+                brackets = self._brackets()
+                left = self._n_undecided(brackets)
+                # Where candidates do not help much, entries themselves are asked for.
+                found = self._fetch(brackets) if left <= self.most or left > _SLOW * before else None
+                before = left
+                if isinstance(found, Projection):
+                    return found
+                edges = found if found is not None else self._edges_inside(brackets)
+            self._look(*edges, self.blocks.reduce)
+        raise ArithmeticError(
+            "the thresholds of a projection were not found: entries differ too much in size for double precision."
+        )
+
+    def _place(self, origins: tuple[float, float]) -> None:
+        """Measure from these origins from now on."""
+        task = self.task
+        self.origins = origins = (float(origins[0]), float(origins[1]))
+        self.sources = (task.alpha.shifted(origins[0]), task.beta.shifted(origins[1]))
+        self.balance = -math.fsum((origins[1], task.weight * origins[0]))
+        self.floors = (math.inf, -math.inf if self.share else math.inf)
+
+    def _place_by_sample(self) -> None:
+        task = self.task
+        strides = tuple(max(1, size // self.most) for size in task.sizes)
+        drawn = self.blocks.gather(Sample(task.alpha, task.beta, (strides[0], strides[1])))
+        alpha, beta = (np.sort(np.concatenate([found[i] for found in drawn])) for i in (0, 1))
+        if not len(alpha) or not len(beta):  # blocks that are shorter than a stride
+            drawn = self.blocks.gather(Sample(task.alpha, task.beta, (1, 1)))
+            alpha, beta = (np.sort(np.concatenate([found[i] for found in drawn])) for i in (0, 1))
+        centre = (float(np.median(alpha)), float(np.median(beta)))
+        balance = -math.fsum((centre[1], task.weight * centre[0]))
+        pieces = (_scaled(alpha - centre[0], task.sizes[0]), _scaled(beta - centre[1], task.sizes[1]))
+        root = Equation(*pieces, task.k, task.weight, balance).solve()
+        mu, delta = ((x if math.isfinite(x) else 0.0) + centre[1] for x in (root.mu, root.delta))
+        u = root.u + centre[0]
+        self._place((u, 0.0 if self.share else mu))
+        self.expected = delta - self.origins[1]
+        places = np.concatenate((_near(beta, mu), _near(beta, delta)))
+        self._look(_near(alpha, u) - self.origins[0], places - self.origins[1], self.blocks.reduce)
+
+    def _look(self, alpha: Vector, beta: Vector, run: FirstLook) -> None:
+        alpha = np.unique(alpha)
+        beta = np.empty(0) if self.share else np.unique(beta)
+        self.floors = (float(min([self.floors[0], *alpha[:1]])), float(min([self.floors[1], *beta[:1]])))
+        found = run(Look(*self.sources, alpha, beta, self.floors, self.share))
+        if self.share:
+            self.total = found[1]
+            beta_samples = None
+        else:
+            beta_samples = _joined(self.samples[1], Samples(beta, *found[1]))
+        self.samples = (_joined(self.samples[0], Samples(alpha, *found[0])), beta_samples)
+
+    def _equation(self, alpha: Pieces, beta: Pieces | None) -> Equation:
+        if beta is None:
+            assert self.total is not None
+            k = float(self.task.k)
+            beta = Pieces(np.zeros(1), self.total[:1], np.array([k, k]))
+        return Equation(alpha, beta, self.task.k, self.task.weight, self.balance)
+
+    def _brackets(self) -> Brackets:
+        """Intervals that hold the thresholds of alpha and of beta."""
+        alpha, beta = self.samples
+        assert alpha is not None
+        n_positive, n_negative = self.task.sizes
+        chords = self._equation(alpha.chords(n_positive), None if beta is None else beta.chords(n_negative))
+        tangents = self._equation(alpha.tangents(), None if beta is None else beta.tangents())
+        scale = abs(self.balance) * self.task.k + np.max(np.abs(chords.rise[0][:1]), initial=0.0)
+        above, below = chords.solve().level, tangents.solve().level
+        slack = _ROUNDING * (scale + abs(above) + abs(below))
+        high, low = above + slack, below - slack
+        outer, inner = tangents.ends_at(high), chords.ends_at(low)
+        apart = low > chords.minimum and inner[0] < inner[1]
+        most = self.task.k * (outer[1] - outer[0])
+        least = self.task.k * (inner[1] - inner[0]) if apart else 0.0
+        u_low = float(tangents.threshold(np.array(least), np.array(low if apart else high)))
+        u_high = float(tangents.threshold(np.array(most), np.array(high)))
+        if not self.share:
+            u_low = max(u_low, tangents.alpha.inverse(most))
+            u_high = min(u_high, chords.alpha.inverse(least)) if least > 0 else u_high
+        else:
+            u_low, u_high = tangents.solve().u, chords.solve().u
+        first, last = float(alpha.at[0]), float(alpha.at[-1])
+        pad = _ROUNDING * (abs(u_low) + abs(first) + abs(last) + abs(self.origins[0]))
+        ours = [_padded(u_low, u_high, pad)]
+        if self.share:
+            return ours, []
+        assert beta is not None
+        pad = _ROUNDING * (float(np.max(np.abs(beta.at))) + abs(self.origins[1]))
+        if apart:
+            return ours, [_padded(outer[0], inner[0], pad), _padded(inner[1], outer[1], pad)]
+        return ours, [_padded(*outer, pad)]
+
+    def _n_undecided(self, brackets: Brackets) -> float:
+        """About how many entries lie inside."""
+        total = 0.0
+        for samples, size, intervals in zip(self.samples, self.task.sizes, brackets, strict=True):
+            for low, high in intervals if samples is not None else ():
+                assert samples is not None
+                total += _expected(samples, size, low, high)
+        return total
+
+    def _edges_inside(self, brackets: Brackets) -> Edges:
+        edges = []
+        for intervals in brackets:
+            parts = [np.concatenate(([low], low + (high - low) * _INSIDE, [high])) for low, high in intervals]
+            edges.append(np.concatenate(parts) if parts else np.empty(0))
+        return edges[0], edges[1]
+
+    def _fetch(self, brackets: Brackets) -> Projection | Edges:
+        """The answer; or candidates, where more entries were inside than expected."""
+        cuts = [_cut(s, i) for s, i in zip(self.samples, brackets, strict=True)]
+        floors = tuple(min([f, *c[:, 0]]) if len(c) else f for f, c in zip(self.floors, cuts, strict=True))
+        self.floors = (float(floors[0]), float(floors[1]))
+        parts = self.blocks.gather(Fetch(*self.sources, cuts[0], cuts[1], self.floors, self.most))
+        sums = [np.sum([part[i][0] for part in parts], axis=0) for i in (0, 1)]
+        inside = [[[part[i][1][j] for part in parts] for j in range(len(cuts[i]))] for i in (0, 1)]
+        if any(entries.ndim == 1 for lists in inside for blocks in lists for entries in blocks):
+            edges = [np.concatenate([_as_edges(b) for b in lists]) if lists else np.empty(0) for lists in inside]
+            return edges[0], edges[1]
+        segments = [
+            [Segment.of(ends[0], ends[1], row, entries) for ends, row, entries in zip(*args, strict=True)]
+            for args in zip(cuts, sums, inside, strict=True)
+        ]
+        beta = None if self.share else assembled(segments[1])
+        root = self._equation(assembled(segments[0]), beta).solve()
+        return self._answer(root, segments[0], segments[1])
+
+    def _answer(self, root: Root, alpha: list[Segment], beta: list[Segment]) -> Projection:
+        weight, k = self.task.weight, self.task.k
+        cap = root.total / k
+        mu = -math.inf if self.share else root.mu
+        moved = (0.0, 0.0)
+        if root.total > 0:
+            if self.share:
+                assert self.total is not None
+                pulled = cap * float(self.total[1])
+            else:
+                pulled = moved_over(beta, root.mu) - moved_over(beta, root.delta)
+            moved = (moved_over(alpha, root.u), pulled)
+        lam = weight * (root.u + self.origins[0])
+        steps = [abs(x) if math.isfinite(x) else 0.0 for x in (root.u, root.mu, root.delta - self.expected)]
+        sizes = (abs(lam / weight), abs(self.origins[1]), abs(root.delta + self.origins[1]))
+        centres = (sizes[0], *(x if math.isfinite(x) else 0.0 for x in sizes[1:]))
+        widths = next_widths((steps[0], steps[1], steps[2]), (centres[0], centres[1], centres[2]), self.guess)
+        thresholds = Thresholds(lam, mu + self.origins[1], cap, root.total, widths)
+        known = self.samples[1]
+        n_held = 0.0 if known is None else float(known.n_from[0])
+        return Projection(thresholds, moved, self.sources, (root.u, mu), self.floors[1], n_held)
+
+
+def _joined(known: Samples | None, new: Samples) -> Samples:
+    if known is None or not len(new.at):
+        return new if known is None else known
+    return known.joined(new)
+
+
+def _scaled(values: Vector, size: int) -> Pieces:
+    """The excess of a vector of which `values`, ascending, are a fair sample."""
+    share = size / len(values)
+    at, counts = np.unique(values, return_counts=True)
+    above = share * np.append(np.cumsum(counts[::-1])[::-1], 0.0)
+    value = np.append(np.cumsum((above[1:-1] * np.diff(at))[::-1])[::-1], 0.0)
+    return Pieces(at, value, above)
+
+
+def _near(values: Vector, threshold: float) -> Vector:
+    """Entries of a sample at ranks near a threshold: close ones closely, far ones farther apart."""
+    rank = int(np.searchsorted(values, threshold))
+    steps = np.concatenate(([0], 2 ** np.arange(14)))
+    ranks = np.unique(np.concatenate((rank - steps, rank + steps)))
+    return np.append(values[ranks[(ranks >= 0) & (ranks < len(values))]], threshold)
+
+
+def _expected(samples: Samples, size: int, low: float, high: float) -> float:
+    """About how many entries lie between two thresholds and on none that is known."""
+    at = np.concatenate(([low], samples.at[(samples.at > low) & (samples.at < high)], [high]))
+    total = 0.0
+    for a, b in pairwise(at):
+        i = int(np.searchsorted(samples.at, a, side="right")) - 1
+        above = float(samples.n_above[i]) if i >= 0 else float(size)
+        beyond = float(samples.n_from[i + 1]) if i + 1 < len(samples.at) else 0.0
+        if 0 <= i < len(samples.at) - 1:
+            total += (above - beyond) * (b - a) / (samples.at[i + 1] - samples.at[i])
+        else:
+            total += above - beyond
+    return total
+
+
+def _cut(samples: Samples | None, intervals: list[Interval]) -> Matrix:
+    """Intervals, cut where the function is known: what lies on a cut need not be fetched."""
+    if samples is None:
+        return np.empty((0, 2))
+    cuts = []
+    for low, high in intervals:
+        at = np.concatenate(([low], samples.at[(samples.at > low) & (samples.at < high)], [high]))
+        cuts += list(pairwise(at))
+    return np.array(cuts)
+
+
+def _as_edges(parts: list[Any]) -> Vector:
+    """Candidates from what blocks have sent for one interval, entries or quantiles."""
+    return np.concatenate([np.atleast_2d(part)[0] for part in parts])
+
+
+def _padded(low: float, high: float, pad: float) -> Interval:
+    # Rounding may have turned two ends that are all but equal.
+    return min(low, high) - pad, max(low, high) + pad

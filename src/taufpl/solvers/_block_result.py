@@ -1,0 +1,102 @@
+"""What the solver over blocks returns, and the book it keeps while it runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.problem._block_problem import BlockRankingProblem
+from taufpl.solvers._result import Callback, Record, Status
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockResult:
+    """The best point that a solver has seen; the dual pair stays with the blocks, as `alpha` and `beta`.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+    primal, dual, gap : float
+        P(coef), D of the pair that the blocks hold, and (primal - dual) / primal.
+    n_iter : int
+        Newton steps.
+    n_projections : int
+    n_rounds : int
+        Rounds in which all blocks were waited for.
+    n_passes : float
+        Passes over the data.
+    status : Status
+    history : tuple of Record
+    sigma : float
+        Last proximal step.
+    """
+
+    coef: Vector
+    primal: float
+    dual: float
+    gap: float
+    n_iter: int
+    n_projections: int
+    n_rounds: int
+    n_passes: float
+    status: Status
+    history: tuple[Record, ...]
+    sigma: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap came under the tolerance."""
+        return self.status is Status.CONVERGED
+
+
+@dataclass
+class Book:
+    """Best primal point, dual value of the present pair, and history."""
+
+    problem: BlockRankingProblem
+    callback: Callback | None
+    primal: float = np.inf
+    dual: float = 0.0
+    coef: Vector = field(default_factory=lambda: np.zeros(0))
+    history: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        blocks = self.problem.blocks
+        self.coef = np.zeros(self.problem.n_features)
+        self.primal = self.problem.slope**2 / (2.0 * self.problem.curvature)
+        self._before = (blocks.n_rounds, blocks.n_passes)
+        self._began = time.perf_counter()
+
+    @property
+    def gap(self) -> float:
+        """Relative gap between the values at hand."""
+        return (self.primal - self.dual) / self.primal
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds since the book was opened."""
+        return self.problem.blocks.n_rounds - self._before[0]
+
+    @property
+    def n_passes(self) -> float:
+        """Passes since then."""
+        return self.problem.blocks.n_passes - self._before[1]
+
+    def see(self, coef: Vector, primal: float, dual: float) -> None:
+        """Take the better primal point, and the dual value of the present pair."""
+        if primal < self.primal:
+            self.primal, self.coef = primal, coef
+        self.dual = dual
+
+    def write(self) -> None:
+        """Write a line of history."""
+        seconds = time.perf_counter() - self._began
+        line = Record(self.n_passes, seconds, self.primal, self.dual, self.gap, self.n_rounds)
+        self.history.append(line)
+        if self.callback is not None:
+            self.callback(line)

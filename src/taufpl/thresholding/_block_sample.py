@@ -1,0 +1,112 @@
+"""Scores that stay in the blocks of their rows: exact order statistics and counts, by few small messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taufpl.operators import Block, Blocks
+from taufpl.operators._block_order import order_statistic
+from taufpl.operators._blocks import State, Sums
+from taufpl.thresholding._checks import Scores
+from taufpl.thresholding._sample import Sample
+
+# What `above` may bring here: 80 MB.
+_MOST_ABOVE = 10_000_000
+
+# The scores that count, of one block: a one-dimensional array of its library.
+Pick = Callable[[Block, State], Any]
+
+
+class BlockSample(Sample):
+    """Scores in the states of blocks.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    pick : callable
+        A task, which can be pickled, that gives the scores of one block.
+    name : str, default="negative_scores"
+        What the scores are called in errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.operators import LocalBlocks
+    >>> from taufpl.thresholding import BlockSample, TrainQuantile
+    >>> rows = np.zeros((2, 1))
+    >>> blocks = LocalBlocks([rows, rows], [{"scores": np.array([0.1, 0.9])}, {"scores": np.array([0.3, 0.5])}])
+    >>> TrainQuantile(tau=0.25).choose(BlockSample(blocks, lambda block, state: state["scores"])).threshold
+    0.5
+    """
+
+    def __init__(self, blocks: Blocks, pick: Pick, name: str = "negative_scores") -> None:
+        self.blocks = blocks
+        self.pick = pick
+        self.size, n_nan, self.largest = _summary(blocks.gather(_Summarise(pick)))
+        if n_nan:
+            raise ValueError(
+                f"{name} must not hold NaN, got {n_nan} of them. "
+                "A NaN has no rank: repair the scorer or leave those rows out."
+            )
+
+    def at_rank(self, rank: int) -> float:
+        """The rank-th smallest score."""
+        return order_statistic(self.blocks, self.pick, rank)
+
+    def n_above(self, threshold: float) -> int:
+        """How many scores are strictly greater."""
+        return int(self.blocks.reduce(_CountAbove(self.pick, float(threshold)))[0])
+
+    def above(self, threshold: float) -> Scores:
+        """The scores that are strictly greater, if they are not too many to travel."""
+        count = self.n_above(threshold)
+        if count > _MOST_ABOVE:
+            raise ValueError(
+                f"{count} scores lie above {threshold:g}, more than the {_MOST_ABOVE} that may be collected in one "
+                "place. Choose thresholds by rule='quantile' or with a delta, which need no scores but their ranks."
+            )
+        return np.concatenate(self.blocks.gather(_Above(self.pick, float(threshold))))
+
+
+def _summary(parts: list[tuple[int, int, float]]) -> tuple[int, int, float]:
+    sizes, n_nan, largest = zip(*parts, strict=True)
+    return sum(sizes), sum(n_nan), max(largest)
+
+
+@dataclass(frozen=True)
+class _Summarise:
+    """How many scores there are, how many of them are NaN, and the size of the largest finite one."""
+
+    pick: Pick
+
+    def __call__(self, block: Block, state: State) -> tuple[int, int, float]:
+        xp, scores = block.xp, self.pick(block, state)
+        if not scores.shape[0]:
+            return 0, 0, 0.0
+        sizes = xp.where(xp.isfinite(scores), xp.abs(scores), xp.zeros_like(scores))
+        n_nan, largest = block.to_host(xp.count_nonzero(xp.isnan(scores)), xp.max(sizes))
+        return int(scores.shape[0]), int(n_nan), float(largest)
+
+
+@dataclass(frozen=True)
+class _CountAbove:
+    pick: Pick
+    threshold: float
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        (count,) = block.to_host(block.xp.count_nonzero(self.pick(block, state) > self.threshold))
+        return (int(count),)
+
+
+@dataclass(frozen=True)
+class _Above:
+    pick: Pick
+    threshold: float
+
+    def __call__(self, block: Block, state: State) -> Scores:
+        scores = self.pick(block, state)
+        return np.asarray(block.to_host(scores[scores > self.threshold])[0], dtype=np.float64)

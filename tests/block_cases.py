@@ -1,0 +1,66 @@
+"""Vectors and data in blocks, for the tests of the projection by rounds and of the solver over blocks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from taufpl.operators._local_blocks import LocalBlocks, as_block
+from taufpl.problem._block_problem import BlockRankingProblem
+from taufpl.problem._block_tasks import labelled
+from taufpl.projection._round_tasks import Source
+from taufpl.projection._rounds import Task
+
+
+def cut(length, count, rng):
+    """Ends of `count` parts of a vector, some of them empty as a rule."""
+    return np.sort(rng.integers(0, length + 1, count - 1))
+
+
+def vectors_in_blocks(alpha, beta, count, rng, convert=np.asarray):
+    """Both vectors cut at places of their own, each with moves."""
+    moves = np.cos(np.arange(len(alpha))), np.sin(0.3 + np.arange(len(beta)))
+    cuts = cut(len(alpha), count, rng), cut(len(beta), count, rng)
+    parts = [np.split(x, c) for x, c in zip((alpha, beta, *moves), cuts * 2, strict=True)]
+    states = [
+        dict(zip(("alpha", "beta", "alpha_moves", "beta_moves"), map(convert, part), strict=True))
+        for part in zip(*parts, strict=True)
+    ]
+    return LocalBlocks([convert(np.empty((0, 1)))] * count, states), moves
+
+
+def projection_task(alpha, beta, k, weight):
+    sources = (Source(0.0, ((1.0, name),), moves=f"{name}_moves") for name in ("alpha", "beta"))
+    return Task(*sources, (len(alpha), len(beta)), k, weight)
+
+
+def projected(projection, alpha, beta, weight):
+    """The pair that the thresholds describe."""
+    thresholds = projection.thresholds
+    if not thresholds.total > 0:
+        return np.zeros_like(alpha), np.zeros_like(beta)
+    lifted = np.maximum(alpha - thresholds.lam / weight, 0.0)
+    return lifted, np.minimum(np.maximum(beta - thresholds.mu, 0.0), thresholds.cap)
+
+
+def block_problem(X, y, k, reg, ends=(), convert=lambda part: part):
+    """The ranking problem on X cut into blocks at `ends`."""
+    bounds = [0, *ends, len(y)]
+    blocks, states = [], []
+    for start, stop in pairwise(bounds):
+        block = as_block(convert(X[start:stop]))
+        blocks.append(block)
+        states.append(labelled(block, y[start:stop] > 0))
+    return BlockRankingProblem(LocalBlocks(blocks, states), int((y > 0).sum()), int((y <= 0).sum()), k, reg)
+
+
+def dual_pair(problem):
+    """Alpha and beta in the order of the positives and of the negatives."""
+
+    def take(block, state):
+        alpha, beta, mask = block.to_host(state["alpha"], state["beta"], state["is_negative"])
+        return alpha, beta[np.asarray(mask, dtype=bool)]
+
+    parts = problem.blocks.gather(take)
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])

@@ -1,0 +1,162 @@
+"""The projection by rounds, judged by exact arithmetic and by the compiled projection."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from block_cases import projected, projection_task, vectors_in_blocks
+from projection_cases import FAMILIES, draw
+from reference import exact_simplex
+from taufpl.operators._block_numpy import NumpyBlock
+from taufpl.operators._local_blocks import LocalBlocks, as_block
+from taufpl.projection import Thresholds, project_topk_simplex
+from taufpl.projection._pieces import Samples
+from taufpl.projection._round_tasks import Look, Source
+from taufpl.projection._rounds import project_by_rounds
+from taufpl.projection._top_mean import top_mean_by_rounds
+
+# Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
+AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})
+
+
+def torch_tensor(x):
+    pytest.importorskip("array_api_compat")
+    return pytest.importorskip("torch").from_numpy(np.array(x))
+
+
+def strict_array(x):
+    pytest.importorskip("array_api_compat")
+    return pytest.importorskip("array_api_strict").asarray(np.array(x))
+
+
+LIBRARIES = [pytest.param(np.asarray, id="numpy"), strict_array, torch_tensor]
+
+
+def errors(found, expected, alpha, beta, weight):
+    """Largest errors of both, relative to the size of the entries that decide them."""
+    size = max(np.abs(alpha).max(), np.abs(beta).max() / weight), max(np.abs(beta).max(), weight * np.abs(alpha).max())
+    return [np.abs(x - y).max() / max(s, 1e-300) for x, y, s in zip(found, expected, size, strict=True)]
+
+
+@pytest.mark.parametrize("most", [4096, 6, 1])
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_families_against_exact_arithmetic(name, most):
+    rng = np.random.default_rng(most)
+    for i, (alpha, beta, k, weight) in enumerate(draw(name, 25)):
+        blocks, moves = vectors_in_blocks(alpha, beta, 1 + i % 7, rng)
+        projection = project_by_rounds(blocks, projection_task(alpha, beta, k, weight), most=most)
+        exact = exact_simplex(alpha, beta, k, weight)
+        expected = [np.array([float(x) for x in part]) for part in (exact.alpha, exact.beta)]
+        found = projected(projection, alpha, beta, weight)
+        assert max(errors(found, expected, alpha, beta, weight)) < 1e-10, (i, alpha, beta, k, weight)
+        rounding = 1e-13 * max(np.abs(alpha).max() * weight, np.abs(beta).max()) * (1 + 1 / weight)
+        for product, pair, move in zip(projection.moved, expected, moves, strict=True):
+            assert product == pytest.approx(pair @ move, rel=1e-8, abs=rounding)
+        assert blocks.n_rounds <= 12
+
+
+def large_case(kind, n, m, rng):
+    alpha, beta = 1 - 0.5 * rng.normal(size=m), 3 * rng.normal(size=n)
+    if kind == "tenths":
+        alpha, beta = alpha.round(1), beta.round(1)
+    elif kind == "integers":
+        alpha, beta = alpha.round(), beta.round()
+    elif kind == "equal":
+        alpha[:], beta[:] = 2.0, 0.02
+    return alpha, beta
+
+
+@pytest.mark.parametrize("convert", LIBRARIES)
+@pytest.mark.parametrize(("n", "m", "k"), [(60_000, 3_000, 600), (20_000, 20_000, 1), (20_000, 500, 20_000)])
+@pytest.mark.parametrize("kind", ["normal", "tenths", "integers", "equal"])
+def test_large_vectors_take_few_rounds(kind, n, m, k, convert):
+    rng = np.random.default_rng(0)
+    alpha, beta = large_case(kind, n, m, rng)
+    task = projection_task(alpha, beta, k, 2.0)
+    expected = project_topk_simplex(alpha, beta, k, weight=2.0)
+    blocks, moves = vectors_in_blocks(alpha, beta, 3, rng, convert)
+    first = project_by_rounds(blocks, task)
+    assert blocks.n_rounds <= 5
+    assert max(errors(projected(first, alpha, beta, 2.0), expected, alpha, beta, 2.0)) < 1e-11
+    assert np.allclose(first.moved, [pair @ move for pair, move in zip(expected, moves, strict=True)], rtol=1e-8)
+
+    answer = first.thresholds
+    for off, widths, most_rounds in ((1e-3, (2e-3,) * 3, 3), (0.5, (1e-2,) * 3, 6)):
+        guess = Thresholds(answer.lam + off, answer.mu - off, answer.cap * (1 + off), answer.total, widths)
+        before = blocks.n_rounds
+        again = project_by_rounds(blocks, task, guess)
+        assert blocks.n_rounds - before <= most_rounds
+        assert max(errors(projected(again, alpha, beta, 2.0), expected, alpha, beta, 2.0)) < 1e-11
+
+
+def test_zero_answer_with_thousands_of_ties():
+    alpha, beta = np.full(9_000, -1.0), np.full(20_000, 0.5)
+    blocks, _ = vectors_in_blocks(alpha, beta, 4, np.random.default_rng(0))
+    projection = project_by_rounds(blocks, projection_task(alpha, beta, 100, 1.0))
+    assert projection.thresholds.total == 0
+    assert projection.moved == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("convert", LIBRARIES)
+def test_tally_and_fetch_by_hand(convert):
+    block = as_block(convert(np.empty((0, 1))))
+    values = np.array([1.0, 1.0, 0.5, 3.0, 2.0, -1.0])
+    moves = convert(np.arange(6.0))
+    selected = block.select(0.0, 0.0, ((1.0, convert(values)),))
+    expected = [[5, 4, 2, 1, 0], [5, 4, 4, 2, 1], [7.5, 4.6, 3.0, 1.0, 0.0]]
+    assert np.allclose(selected.tally(np.array([0.0, 0.6, 1.0, 2.0, 3.0])), expected)
+    sums, inside = selected.fetch(np.array([[0.4, 1.0], [1.0, 2.5]]), moves, 10)
+    assert np.allclose(sums, [[4, 3.0, 8.0, 10.0], [1, 0.5, 3.0, 1.5]])
+    assert np.allclose(inside[0], [[0.5], [2.0]])
+    assert np.allclose(inside[1], [[2.0], [4.0]])
+    _, quantiles = selected.fetch(np.array([[0.4, 3.5]]), None, 4)
+    assert np.ndim(quantiles[0]) == 1
+    assert {quantiles[0][0], quantiles[0][-1]} == {0.5, 3.0}
+
+
+def test_chords_and_tangents_enclose_the_excess():
+    rng = np.random.default_rng(0)
+    values = np.concatenate((rng.normal(size=300), np.full(50, 0.25)))
+    edges = np.unique(rng.normal(size=9))
+    samples = Samples(edges, *NumpyBlock(np.empty((0, 1))).select(-np.inf, 0.0, ((1.0, values),)).tally(edges))
+    at = np.linspace(-4, 4, 1001)
+    excess = np.maximum(values - at[:, None], 0).sum(axis=1)
+    assert np.all(samples.chords(len(values))(at) >= excess - 1e-9)
+    assert np.all(samples.tangents()(at) <= excess + 1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 7, 500, 3_000])
+@pytest.mark.parametrize("guess", [0.0, 100.0, -7.0])
+@pytest.mark.parametrize("decimals", [0, 12])
+def test_mean_of_the_largest(k, guess, decimals):
+    rng = np.random.default_rng(k)
+    scores = rng.normal(size=3_000).round(decimals)
+    states = [{"scores": part} for part in np.split(scores, [10, 10, 1_500])]
+    blocks = LocalBlocks([np.empty((0, 1))] * 4, states)
+    found = top_mean_by_rounds(blocks, Source(0.0, ((1.0, "scores"),)), k, 3_000, guess, 0.1, 1e-12)
+    exact = np.sort(scores)[-k:].mean()
+    assert found.lower - 1e-12 <= exact <= found.upper + 1e-14
+    assert found.upper == pytest.approx(exact, abs=1e-11)
+    assert blocks.n_rounds <= 12
+
+
+def test_tasks_travel_and_caches_do_not():
+    task = Look(Source(0.0, ((1.0, "a"),)), Source(0.0, ((1.0, "a"),)), np.zeros(1), np.zeros(1), (0.0, 0.0))
+    block, state = NumpyBlock(np.ones((3, 1))), {"a": np.arange(3.0)}
+    first = task(block, state)
+    assert block.scratch
+    copy = pickle.loads(pickle.dumps(block))
+    assert not copy.scratch
+    again = pickle.loads(pickle.dumps(task))(copy, state)
+    assert all(np.array_equal(x, y) for x, y in zip(first, again, strict=True))
+
+
+def test_cache_notices_new_vectors_and_lower_floors():
+    source = Source(0.0, ((1.0, "a"),))
+    block = NumpyBlock(np.ones((4, 1)))
+    state = {"a": np.arange(4.0)}
+    assert len(source.above(block, state, 1.0, "x").values) == 3
+    assert len(source.above(block, state, 2.0, "x").values) == 3  # still those of the lower floor
+    assert len(source.above(block, state, 0.0, "x").values) == 4
+    assert len(source.above(block, {"a": np.arange(4.0) - 9}, 0.0, "x").values) == 0

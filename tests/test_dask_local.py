@@ -1,0 +1,194 @@
+"""Dask collections without a cluster: threads of this process, one chunk each at a time; and scores that wait."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dask.array")
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from block_tasks import Begin, Move, Nothing, Total, Whole
+from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
+from taufpl.operators import as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
+from taufpl.operators._block_labels import check_rows, divide, draw_folds
+from taufpl.operators._block_order import Entries, order_statistic
+from taufpl.operators._elsewhere import column_names
+from taufpl.operators._local_blocks import LocalBlocks
+
+
+@pytest.mark.parametrize("collection", COLLECTIONS)
+def test_blocks_are_the_rows_in_order(collection):
+    X, y = rows_and_labels()
+    with as_blocks(collection(X), da.from_array(y, chunks=11), block_bytes=1) as blocks:
+        assert isinstance(blocks, LocalBlocks)
+        parts = blocks.gather(Whole())
+        assert len(parts) >= 3
+    np.testing.assert_array_equal(np.vstack([rows for rows, _ in parts]), X)
+    np.testing.assert_array_equal(np.concatenate([state["labels"] for _, state in parts]), y)
+
+
+def test_sums_and_changes():
+    X, y = rows_and_labels()
+    with as_blocks(dense(X), y, block_bytes=1) as blocks:
+        blocks.change_and_reduce(Begin(np.ones(5)))
+        blocks.change(Move(2.0, 1.0))
+        count, total, weighted = blocks.reduce(Total())
+        assert (count, total) == (len(X), (2.0 * X.sum(axis=1) + 1.0).sum())
+        np.testing.assert_array_equal(weighted, (2.0 * X.sum(axis=1) + 1.0) @ X)
+
+
+class CountedReads:
+    """Rows that say how many were asked for."""
+
+    ndim = 2
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype, self.n_read = X, X.shape, X.dtype, []
+
+    def __getitem__(self, index):
+        self.n_read.append(len(self.X[index]))
+        return self.X[index]
+
+
+def test_rows_are_read_when_a_task_multiplies_and_never_all_at_once():
+    X, y = rows_and_labels(n_rows=600)
+    counted = CountedReads(X)
+    with as_blocks(da.from_array(counted, chunks=(50, 5)), y, block_bytes=1) as blocks:
+        counted.n_read.clear()
+        blocks.reduce(Nothing())
+        divide(blocks, 1)
+        draw_folds(blocks, 2, seed=0)
+        assert counted.n_read == []
+        check_rows(blocks)
+        assert counted.n_read == [50] * 12
+        blocks.change_and_reduce(Begin(np.ones(5)))
+        assert counted.n_read == [50] * 24
+
+
+def test_a_source_that_changes_is_noticed():
+    X, y = rows_and_labels()
+    counted = CountedReads(X)
+    with as_blocks(da.from_array(counted, chunks=(30, 5)), y, block_bytes=1) as blocks:
+        counted.X = X[:40]
+        with pytest.raises(ValueError, match="Was its file written to"):
+            blocks.change_and_reduce(Begin(np.ones(5)))
+
+
+def test_who_is_elsewhere():
+    X, _ = rows_and_labels()
+    assert is_elsewhere(dense(X))
+    assert is_elsewhere(frame(X))
+    assert not is_elsewhere(X)
+    assert not is_elsewhere(as_operator(X))
+    assert not is_elsewhere(pd.DataFrame(X))
+    assert column_names(frame(X)) == ["x0", "x1", "x2", "x3", "x4"]
+    assert column_names(dense(X)) is None
+    assert column_names(dd.from_pandas(pd.DataFrame(X), npartitions=1)) is None
+    strict = pytest.importorskip("array_api_strict")
+    assert is_elsewhere(strict.asarray(X))
+
+
+def test_an_array_of_another_library_is_one_block():
+    torch = pytest.importorskip("torch")
+    X, y = rows_and_labels()
+    with as_blocks(torch.asarray(X), y) as blocks:
+        assert blocks.reduce(Nothing()) == (1,)
+        assert blocks.shape == X.shape
+        check_rows(blocks)
+        divide(blocks, 1)
+        (positive,) = blocks.gather(lambda block, state: block.to_host(state["positive"])[0])
+        np.testing.assert_array_equal(positive, np.flatnonzero(y))
+    X[7, 2] = np.inf
+    with as_blocks(torch.asarray(X)) as blocks, pytest.raises(ValueError, match="in row 7"):
+        check_rows(blocks)
+
+
+@pytest.mark.parametrize("collection", [dense, csr_chunks, unknown_sizes, frame])
+def test_scores_wait_until_they_are_asked_for(collection):
+    X, _ = rows_and_labels()
+    coef = np.arange(1.0, 6.0)
+    scores = linear_scores(collection(X), coef, -0.25)
+    labels = lazy_labels(scores, np.array(["ham", "spam"]))
+    assert isinstance(scores, da.Array)
+    assert isinstance(labels, da.Array)
+    assert (scores.dtype, labels.dtype) == (np.float64, np.dtype("<U4"))
+    np.testing.assert_array_equal(scores.compute(), X @ coef - 0.25)
+    np.testing.assert_array_equal(labels.compute(), np.where(X @ coef - 0.25 > 0, "spam", "ham"))
+
+
+def test_scoring_reads_chunk_by_chunk_and_checks_the_width():
+    X, _ = rows_and_labels()
+    counted = CountedReads(X)
+    rows = da.from_array(counted, chunks=(20, 5))
+    counted.n_read.clear()
+    scores = linear_scores(rows, np.ones(5), 0.0)
+    assert counted.n_read == []
+    with dask.config.set(scheduler="synchronous"):
+        np.testing.assert_array_equal(scores[:15].compute(), X[:15].sum(axis=1))
+    assert max(counted.n_read) <= 20
+    assert len(counted.n_read) == 1
+    with pytest.raises(ValueError, match="X has 5 features, but 4 are expected"):
+        linear_scores(rows, np.ones(4), 0.0)
+
+
+def vector_blocks(parts):
+    """Vectors as the state of blocks whose rows do not matter."""
+    rows = [np.zeros((len(part), 1)) for part in parts]
+    return LocalBlocks(rows, [{"scores": part, "chosen": part > 0} for part in parts])
+
+
+FAMILIES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "cauchy": lambda rng, n: rng.standard_cauchy(n) ** 5,
+    "ties": lambda rng, n: rng.integers(0, 4, n).astype(float),
+    "all the same": lambda rng, n: np.full(n, 0.1),
+    "mostly one value": lambda rng, n: np.where(rng.random(n) < 0.97, 1.5, rng.normal(size=n)),
+    "sorted": lambda rng, n: np.sort(rng.normal(size=n)),
+    "with infinities": lambda rng, n: np.where(
+        rng.random(n) < 0.2, np.inf * rng.choice([-1, 1], n), rng.normal(size=n)
+    ),
+    "one part in a million": lambda rng, n: 1.0 + 1e-15 * rng.integers(0, 50, n),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cuts", [[], [1000], [0, 30_000, 30_001, 59_000]])
+def test_order_statistics_are_exact(family, cuts):
+    values = FAMILIES[family](np.random.default_rng(1), 60_000)
+    blocks = vector_blocks(np.split(values, cuts))
+    expected = np.sort(values)
+    ranks = [1, 2, 599, 30_000, 59_401, 59_999, 60_000]
+    assert [order_statistic(blocks, Entries("scores"), rank) for rank in ranks] == expected[
+        np.array(ranks) - 1
+    ].tolist()
+    # Some rounds each: a sample and counts, at most a few times, and the entries between.
+    assert blocks.n_rounds <= 9 * len(ranks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from([-1e300, -2.5, -0.0, 0.0, 1e-308, 1.0, np.inf]), max_size=90), min_size=1, max_size=5
+    )
+)
+def test_order_statistics_of_small_blocks(lists):
+    values = np.sort(np.concatenate([np.array(part, dtype=float) for part in lists]))
+    blocks = vector_blocks([np.array(part, dtype=float) for part in lists])
+    for rank in range(1, len(values) + 1):
+        assert order_statistic(blocks, Entries("scores"), rank) == values[rank - 1]
+    with pytest.raises(ValueError, match="number of entries"):
+        order_statistic(blocks, Entries("scores"), len(values) + 1)
+
+
+def test_order_statistics_of_some_entries():
+    values = np.random.default_rng(2).normal(size=5000)
+    blocks = vector_blocks(np.split(values, [1700]))
+    positive = np.sort(values[values > 0])
+    assert order_statistic(blocks, Entries("scores", among="chosen"), 100) == positive[99]
+    with pytest.raises(ValueError, match=f"number of entries, {len(positive)}"):
+        order_statistic(blocks, Entries("scores", among="chosen"), len(positive) + 1)

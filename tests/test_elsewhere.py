@@ -1,0 +1,369 @@
+"""Estimators on rows that live elsewhere: what is promised, what is refused, and what is left behind."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import backend_cases as cases
+from backend_cases import gathered, tensor
+from estimator_cases import two_clouds
+from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl.estimators._block_fit import PaperFitter
+from taufpl.estimators._block_parts import HeldOut
+from taufpl.estimators._block_strategies import hold_out
+from taufpl.estimators._block_table import Part
+from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._strategies import Plan
+from taufpl.exceptions import RankingCollapseWarning
+from taufpl.operators import LocalBlocks, _local_blocks
+from taufpl.persistence import load_model, save_model
+from taufpl.thresholding import OrderStatistic
+
+X, Y = cases.rows()
+PAPER = {"ranking": "paper", "reg": 0.1, "tau_scale": 1.0}
+
+
+def in_blocks(X, y, cuts=(100, 300)):
+    """A part of all rows, in blocks of this process."""
+    states = [
+        {"number": i, "start": 0, "is_positive": part == 1, "is_negative": part == 0}
+        for i, part in enumerate(np.split(y, cuts))
+    ]
+    return Part.of(LocalBlocks(np.split(X, cuts), states, workers=1))
+
+
+def fitter(tau=0.1):
+    return PaperFitter(tau, 1.0, 0.1, SolverChoice(tol=1e-3), regs=3, cv=2)
+
+
+# What is promised.
+
+
+def test_the_guarantee_holds_in_blocks():
+    """P(FPR > tau) <= delta over many small trials; the true FPR of a linear score of normal rows is known."""
+    tau, delta, n_trials = 0.2, 0.2, 150
+    fpr = []
+    for seed in range(n_trials):
+        rows, y = two_clouds(m=10, n=50, d=2, shift=2.0, seed=seed)
+        plan = Plan((tau,), delta, holdout=0.5, seed=seed)
+        found = hold_out(fitter(tau), in_blocks(rows, y, (20, 45)), plan)
+        coef = found.models[0].coef
+        standard = found.evidence[0].threshold / np.linalg.norm(coef)
+        fpr.append(float(ndtr(-standard)))
+    # Four standard errors above delta; a threshold from the training rows would fail about every other time.
+    assert np.mean(np.array(fpr) > tau) <= delta + 4 * np.sqrt(delta * (1 - delta) / n_trials)
+    assert np.mean(np.array(fpr) > tau) >= 0.02
+
+
+def test_negatives_that_are_held_out_never_reach_the_fit():
+    part = in_blocks(X, Y)
+    plan = Plan((0.1,), 0.05, seed=3)
+    n = part.n_negative
+    with part.divided(HeldOut.draw((n // 2, 0), part.sizes, plan.seed)) as divided:
+        codes = np.concatenate(divided.blocks.gather(lambda block, state: state["part"]))
+    held_out = codes == 1
+    assert held_out.sum() == n // 2
+    assert not held_out[Y == 1].any()
+    found = hold_out(fitter(), part, plan)
+    moved = X.copy()
+    moved[held_out] = 1e3 * np.random.default_rng(0).normal(size=(held_out.sum(), X.shape[1]))
+    other = hold_out(fitter(), in_blocks(moved, Y), plan)
+    np.testing.assert_array_equal(found.models[0].coef, other.models[0].coef)
+    assert found.evidence[0].threshold != other.evidence[0].threshold
+    # The rule in memory, on the scores of just these rows.
+    assert found.evidence[0] == OrderStatistic(0.1).choose(X[held_out] @ found.models[0].coef)
+
+
+def test_the_seed_decides_and_the_cut_into_chunks_does_too():
+    model = TauFPLClassifier(0.1, threshold="np", random_state=7, **PAPER)
+    same = [clone(model).fit(da.from_array(X, chunks=(200, 4)), Y) for _ in range(2)]
+    assert same[0].threshold_ == same[1].threshold_
+    other = clone(model).set_params(random_state=8).fit(da.from_array(X, chunks=(200, 4)), Y)
+    assert other.threshold_ != same[0].threshold_
+
+
+@pytest.mark.parametrize("rule", ["np_score", "quantile"])
+@pytest.mark.parametrize("combine", ["mean", "refit"])
+def test_out_of_bootstrap(rule, combine):
+    model = TauFPLClassifier(
+        0.1, threshold="oob", delta=None, rule=rule, combine=combine, n_rounds=5, random_state=0, **PAPER
+    )
+    blocks, memory = clone(model).fit(tensor(X), Y), clone(model).fit(X, Y)
+    assert len(blocks.evidence_.rounds) == 5
+    # Other rows are drawn than in memory: the same figures up to that.
+    assert blocks.evidence_.n_negative == pytest.approx(memory.evidence_.n_negative, rel=0.1)
+    assert blocks.fpr_estimate_ == pytest.approx(memory.fpr_estimate_, abs=0.05)
+    assert blocks.evidence_.tpr_estimate == pytest.approx(memory.evidence_.tpr_estimate, abs=0.1)
+    if rule == "quantile":
+        assert np.all(blocks.evidence_.rounds.fpr <= 0.1)
+
+
+def test_the_automatic_ranking_says_what_it_compared():
+    model = TauFPLClassifier(0.1, regs=[1.0, 0.1], cv=2, random_state=0).fit(tensor(X), Y)
+    names = model.selection_["candidate"]
+    assert "paper(1, 0.1)" in names
+    assert "paper(10, 1)" in names
+    assert sum(model.selection_["kept"]) == 1
+    kept = names[int(np.argmax(model.selection_["kept"]))]
+    assert kept == f"paper({model.tau_scale_:g}, {model.reg_:g})"
+    assert model.dual_gap_ <= model.tol
+    assert not hasattr(model.set_params(reg=0.1).fit(tensor(X), Y), "selection_")
+
+
+def test_several_tolerances_around_a_ranker():
+    model = NeymanPearsonClassifier(TauFPLRanker(0.1, 0.1), tau=[0.2, 0.1], random_state=0).fit(tensor(X), Y)
+    decisions = model.decide(tensor(X))
+    assert decisions.shape == (len(X), 2)
+    assert type(decisions) is type(tensor(X))
+    np.testing.assert_array_equal(gathered(decisions)[:, 1], gathered(model.predict(tensor(X))) == 1)
+    np.testing.assert_array_equal(gathered(decisions), model.decide(X))
+    lazy = model.decide(da.from_array(X, chunks=(100, 4)))
+    np.testing.assert_array_equal(lazy.compute(), model.decide(X))
+
+
+# Fitted scorers, and thresholds that are chosen anew.
+
+
+@pytest.mark.parametrize("form", ["dask threads", "dask dataframe", "torch float64", "array_api_strict"])
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        RandomForestClassifier(10, random_state=0),
+        TauFPLRanker(0.1, 0.1),
+    ],
+    ids=["pipeline", "forest", "ranker"],
+)
+def test_a_fitted_scorer_is_calibrated_where_the_rows_are(form, scorer, tmp_path):
+    scorer.fit(X[:200], Y[:200])
+    memory = NeymanPearsonClassifier(scorer, 0.1, cv="prefit").fit(X[200:], Y[200:])
+    data, labels = cases.ELSEWHERE[form](X[200:], Y[200:], tmp_path)
+    with pytest.warns(UserWarning, match="names") if form == "dask dataframe" else cases.nothing_warned():
+        model = NeymanPearsonClassifier(FrozenEstimator(scorer), 0.1).fit(data, labels)
+        found = gathered(model.decision_function(data))
+    assert model.threshold_ == pytest.approx(memory.threshold_, rel=1e-12)
+    assert model.evidence_.rank == memory.evidence_.rank
+    assert model.evidence_.tpr_estimate == memory.evidence_.tpr_estimate
+    np.testing.assert_allclose(found, memory.decision_function(X[200:]), atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["dask threads", "torch float32", "array_api_strict"])
+def test_recalibrated_where_the_rows_are(form, tmp_path):
+    model = TauFPLClassifier(0.1, threshold="np", random_state=0, **PAPER).fit(X, Y)
+    new, labels = cases.rows(seed=5)
+    data, tags = cases.ELSEWHERE[form](new, labels, tmp_path)
+    memory = clone(model).fit(X, Y).recalibrate(new, labels)
+    assert model.recalibrate(data, tags).evidence_ == memory.evidence_
+    alone, _ = cases.ELSEWHERE[form](new[labels == 0], labels[labels == 0], tmp_path)
+    assert model.recalibrate(alone).threshold_ == memory.threshold_
+    with pytest.raises(ValueError, match="y must hold negatives, 0"):
+        model.recalibrate(data, np.ones(len(new), dtype=int))
+
+
+# What is refused, in words.
+
+
+def bad_value(X, value):
+    rows = X.copy()
+    rows[123, 2] = value
+    return rows
+
+
+@pytest.mark.parametrize("wrap", [partial(da.from_array, chunks=100), tensor], ids=["dask", "torch"])
+@pytest.mark.parametrize(
+    ("model", "data", "labels", "error", "message"),
+    [
+        (TauFPLRanker(solver="accelerated"), X, Y, ValueError, "solver must be 'newton' for rows that live elsewhere"),
+        (TauFPLRanker(positive_share=0.5), X, Y, ValueError, "positive_share must be 1 for rows that live elsewhere"),
+        (TauFPLRankerCV(positive_share="cv"), X, Y, ValueError, "positive_share must be 1"),
+        (TauFPLRankerCV(cv=[(0, 1)]), X, Y, TypeError, "cv must be a number of folds"),
+        (TauFPLRanker(), bad_value(X, np.nan), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
+        (TauFPLRanker(), bad_value(X, np.inf), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
+        (TauFPLRanker(), X, np.zeros(600), ValueError, "got one class only, 0.0, in 600 rows"),
+        (TauFPLRanker(), X, np.arange(600) % 3, ValueError, "Only binary classification is supported"),
+        (TauFPLRanker(), X, np.linspace(0, 1, 600), ValueError, "Unknown label type: continuous"),
+        (TauFPLRanker(pos_label=7), X, Y, ValueError, r"pos_label must be one of the labels in y, \[0, 1\]; got 7"),
+        (TauFPLRanker(), X, Y[:-1], ValueError, "599"),
+        (TauFPLRanker(), X[:0], Y[:0], ValueError, "Found array with 0 sample"),
+        (TauFPLRanker(), X, None, ValueError, "y must hold the labels"),
+        (TauFPLRanker(), X[:, 0], Y, ValueError, "Expected 2D array, got 1D array instead"),
+        (TauFPLClassifier(0.001, threshold="np", **PAPER), X, Y, ValueError, "needs at least 2995 negatives held out"),
+        (NeymanPearsonClassifier(TauFPLRanker(pos_label=0)), X, Y, ValueError, "Give the same pos_label to both"),
+    ],
+)
+def test_what_is_refused(wrap, model, data, labels, error, message):
+    with pytest.raises(error, match=message):
+        clone(model).fit(wrap(data), labels)
+
+
+def test_others_scorers_must_come_fitted():
+    with pytest.raises(
+        TypeError, match=r"LogisticRegression cannot be fitted on rows that live elsewhere.*cv='prefit'"
+    ):
+        NeymanPearsonClassifier(LogisticRegression()).fit(da.from_array(X, chunks=(100, 4)), Y)
+
+
+def test_columns_are_compared_before_anything_is_computed():
+    ranker = TauFPLRanker(0.1, 0.1).fit(X, Y)
+    with cases.nothing_computed(), pytest.raises(ValueError, match="X has 3 features, but TauFPLRanker is expecting 4"):
+        ranker.decision_function(da.from_array(X[:, :3], chunks=(100, 3)))
+    with pytest.raises(ValueError, match="X has 3 features, but TauFPLRanker is expecting 4"):
+        ranker.predict(tensor(X[:, :3]))
+
+
+# Labels and types.
+
+
+def test_labels_that_are_text():
+    names = np.where(Y == 1, "fraud", "fine")
+    lazy = TauFPLRanker(0.1, 0.1).fit(da.from_array(X, chunks=(100, 4)), da.from_array(names, chunks=100))
+    assert lazy.classes_.tolist() == ["fine", "fraud"]
+    assert set(lazy.predict(da.from_array(X, chunks=(100, 4))).compute()) == {"fine", "fraud"}
+    tensors = TauFPLRanker(0.1, 0.1, pos_label="fine").fit(tensor(X), names)
+    assert tensors.classes_.tolist() == ["fraud", "fine"]
+    assert isinstance(tensors.predict(tensor(X)), np.ndarray)
+
+
+def test_whole_numbers_and_followed_tensors():
+    rows = tensor(np.round(4 * X).astype(np.int32))
+    expected = TauFPLRanker(0.1, 0.1, tol=1e-8).fit(np.round(4 * X), Y)
+    found = TauFPLRanker(0.1, 0.1, tol=1e-8).fit(rows, Y)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-3)
+    torch = pytest.importorskip("torch")
+    followed = torch.asarray(X).requires_grad_()
+    assert not TauFPLRanker(0.1, 0.1).fit(followed, Y).decision_function(followed).requires_grad
+
+
+FOLLOWS = """
+import pickle
+import numpy as np, sklearn, torch
+from sklearn.utils._array_api import move_estimator_to
+import backend_cases as cases
+from taufpl import TauFPLClassifier, TauFPLRanker
+
+X, Y = cases.rows()
+rows = torch.asarray(X, dtype=torch.float32)
+sklearn.set_config(array_api_dispatch=True)
+for model in TauFPLRanker(0.1, 0.1), TauFPLClassifier(0.1, reg=0.1, threshold="np", random_state=0):
+    model.fit(rows, torch.asarray(Y))
+    assert isinstance(model.coef_, torch.Tensor) and model.coef_.shape == (1, 4)
+    assert isinstance(model.intercept_, torch.Tensor)
+    assert isinstance(model.decision_function(rows), torch.Tensor)
+    assert model.score(rows, torch.asarray(Y)) > 0.8
+    # More than scikit-learn asks for: rows of any other form.
+    np.testing.assert_allclose(model.decision_function(X), model.decision_function(rows).numpy(), atol=1e-12)
+    assert isinstance(move_estimator_to(model, np, "cpu").coef_, np.ndarray)
+    assert pickle.loads(pickle.dumps(model)).predict(X).shape == (600,)
+model.recalibrate(X, Y)
+assert isinstance(model.intercept_, torch.Tensor) and isinstance(model.thresholds_, torch.Tensor)
+"""
+
+
+def test_arrays_follow_x_where_scikit_learn_is_told_so():
+    """In a process of its own: SciPy wants to know before it is imported."""
+    pytest.importorskip("torch")
+    assert isinstance(TauFPLRanker(0.1, 0.1).fit(tensor(X), Y).coef_, np.ndarray)
+    places = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    settings = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": places}
+    done = subprocess.run([sys.executable, "-c", FOLLOWS], env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# What a fit leaves behind, and what it does where it cannot go as hoped.
+
+
+def test_progress():
+    seen = []
+    ranker = TauFPLRanker(0.1, 0.1, callback=seen.append).fit(da.from_array(X, chunks=(100, 4)), Y)
+    assert seen == list(ranker.history_)
+    assert all(later.n_rounds >= earlier.n_rounds > 0 for earlier, later in pairwise(seen))
+    assert seen[-1].gap == pytest.approx(ranker.dual_gap_)
+    assert ranker.n_passes_ > 0
+    assert TauFPLRanker(0.1, 0.1).fit(X, Y).history_[-1].n_rounds == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_blocks_are_released_whatever_happens(error, monkeypatch):
+    made, released = [], []
+    original = _local_blocks.LocalBlocks.__init__
+
+    def note(self, *args, **kwargs):
+        made.append(self)
+        original(self, *args, **kwargs)
+
+    monkeypatch.setattr(_local_blocks.LocalBlocks, "__init__", note)
+    monkeypatch.setattr(_local_blocks.LocalBlocks, "release", lambda self: released.append(self))
+
+    def stop(record):
+        raise error
+
+    with pytest.raises(error):
+        TauFPLRanker(0.1, 0.1, callback=stop).fit(da.from_array(X, chunks=(100, 4)), Y)
+    assert len(made) > 1
+    assert set(map(id, released)) == set(map(id, made))
+
+
+def test_a_collapse_is_certain_and_said():
+    """The mean positive is the mean of the negatives: no direction helps, whatever reg."""
+    rng = np.random.default_rng(0)
+    negatives = rng.normal(size=(200, 3))
+    rows = np.vstack((negatives, negatives.mean(axis=0) + 1e-3 * (negatives[:20] - negatives[:20].mean(axis=0))))
+    y = np.repeat([0, 1], [200, 20])
+    for reg in (0.1, 1e4):
+        with pytest.warns(RankingCollapseWarning, match="found nothing better than w = 0"):
+            ranker = TauFPLRanker(0.05, reg).fit(tensor(rows), y)
+        assert ranker.collapsed_
+        assert not ranker.coef_.any()
+        assert not gathered(ranker.predict(tensor(rows))).any()
+
+
+@pytest.mark.parametrize("reg", [1e3, 1e6, 1e12])
+def test_a_large_penalty_keeps_the_direction(reg):
+    expected, found = (TauFPLRanker(0.1, reg).fit(rows, Y) for rows in (X, tensor(X)))
+    assert not found.collapsed_
+    cosine = expected.coef_[0] @ found.coef_[0] / np.linalg.norm(expected.coef_) / np.linalg.norm(found.coef_)
+    assert cosine > 0.99
+    assert np.linalg.norm(found.coef_) == pytest.approx(np.linalg.norm(expected.coef_), rel=0.1)
+    judged = cases.primal(cases.problem(X, Y, 0.1, reg), found.coef_[0])
+    assert found.primal_objective_ == pytest.approx(judged, rel=1e-12)
+    assert found.dual_objective_ <= judged
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+def test_sparse_tensors_in_other_formats_are_refused():
+    torch = pytest.importorskip("torch")
+    rows = torch.asarray(X)
+    with pytest.raises(TypeError, match=r"in CSR format, got torch.sparse_coo: X.to_sparse_csr\(\) makes it"):
+        TauFPLRanker(0.1, 0.1).fit(rows.to_sparse(), Y)
+
+
+def test_the_page_on_gpus():
+    """Its code runs, on whatever device there is."""
+    torch = pytest.importorskip("torch")
+    page = Path(__file__).parents[1].joinpath("docs", "howto", "gpu.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    exec(code if torch.cuda.is_available() else code.replace("cuda", "cpu"), {})
+
+
+def test_what_is_fitted_elsewhere_can_be_saved(tmp_path):
+    pytest.importorskip("skops")
+    model = TauFPLClassifier(0.1, threshold="np", random_state=0, **PAPER).fit(da.from_array(X, chunks=(100, 4)), Y)
+    save_model(model, tmp_path / "screen.skops")
+    loaded = load_model(tmp_path / "screen.skops").model
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.history_[-1].n_rounds == model.history_[-1].n_rounds > 0
