@@ -113,7 +113,7 @@ def test_the_exact_optimum_lies_between_the_certified_values(n_components, reg, 
     assert ranker.kernel_dual_objective_ <= highest
     assert ranker.primal_objective_ >= lowest
     assert 0 < ranker.relative_error_ < 1
-    assert ranker.kernel_gap_ >= ranker.dual_gap_
+    assert ranker.kernel_gap_ >= ranker.dual_gap_ - 1e-12
     assert 1 - lowest / ranker.primal_objective_ <= ranker.kernel_gap_ <= 1
 
 
@@ -139,10 +139,11 @@ def test_rare_positives_get_landmarks_too():
 def test_the_certificate_tightens_with_the_rank():
     gaps = [
         KernelTauFPLRanker(0.03, 0.01, n_components=r, random_state=0).fit(CUBE, CUBE_LABELS).kernel_gap_
-        for r in (10, 100, 300, 400)
+        for r in (10, 40, 160, 400)
     ]
     assert gaps == sorted(gaps, reverse=True)
-    assert gaps[-1] <= 2e-4 < gaps[0]
+    assert gaps[-1] <= 1e-4
+    assert gaps[0] > 0.5
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])

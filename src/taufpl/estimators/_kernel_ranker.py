@@ -50,8 +50,8 @@ class KernelTauFPLRanker(KernelScorer):
         How landmarks are chosen: `pivoting`, `n_candidates` and `tol` of :class:`PivotedCholeskyFeatures`. Candidates
         are as many rows of either class, as far as there are: rare positives get landmarks too.
     refine : bool, default=True
-        Choose the landmarks a second time, among the rows that have a dual weight in the first solution, where
-        `kernel_gap_` is more than 10 tol; the solution with the lower objective is kept. Takes twice the time.
+        Choose the landmarks a second time, among the rows that have a dual weight in a first, rough solution, where
+        what the features leave out widens the gap by more than 10 tol; the lower objective is kept.
     tau_scale : float, default=1.0
         The ranking trains at tau_scale tau, the threshold stays at tau.
     solver, tol, max_iter, pos_label, callback

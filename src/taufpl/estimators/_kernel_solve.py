@@ -7,8 +7,8 @@ With K = F F' + E, E >= 0, and a = (alpha, -beta) the dual weights of the rows::
 
 So the optimum of the exact kernel problem lies between D_exact of any feasible pair and P of the w that was found.
 a' E a is the squared length of a sum of vectors, which is at most the square of the sum of their lengths, and so it is
-for sums of groups of them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact; groups
-of one row take no more than the diagonal of E.
+for sums of groups of them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact;
+groups of one row take no more than the diagonal of E.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from taufpl.solvers import Callback, Result, Status
 # Values of the kernel that a certificate may take, and the largest group of rows.
 _MOST_VALUES = 50_000_000
 _LARGEST_GROUP = 4000
-# Landmarks are not chosen anew where the gap to the exact kernel is so many times the tolerance already.
+# Landmarks are not chosen anew where what the features leave out costs less than so many times the tolerance.
 _GOOD_ENOUGH = 10.0
+# To tell which rows have a weight, this gap does.
+_ROUGH = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +76,38 @@ def rank_rows(
     kernel, so that the better one is known.
     """
     rows = make_rows(kernel, X, how, rng, classes)
-    found = solve_kernel_ranking(rows, pose(rows, *classes, tau, reg), choice, callback)
-    result = found.ranking.result
-    if rows.exact or found.ranking.collapsed or not how.refine:
-        return rows, found
-    if result.primal - exact_dual(rows, found.problem, result) <= _GOOD_ENOUGH * choice.tol * result.primal:
-        return rows, found
-    support = np.flatnonzero(signed(found.problem, result.alpha, result.beta))
-    # Where they are few, the first of the other landmarks, which were drawn in this order, fill up the number.
+    problem = pose(rows, *classes, tau, reg)
+    if rows.exact or not how.refine:
+        return rows, solve_kernel_ranking(rows, problem, choice, callback=callback)
+    first = solve_kernel_ranking(rows, problem, replace(choice, tol=max(choice.tol, _ROUGH)), callback=callback)
+    result = first.ranking.result
+    left = result.dual - exact_dual(rows, problem, result)
+    if not first.ranking.collapsed and left > _GOOD_ENOUGH * choice.tol * result.primal:
+        refined = make_rows_from(_worth_landmarks(rows, problem, result), kernel, X, how, rng)
+        posed = pose(refined, *classes, tau, reg)
+        start = replace(result, coef=posed.primal_from_dual(result.alpha, result.beta), history=())
+        again = solve_kernel_ranking(refined, posed, choice, start, callback)
+        if again.ranking.result.primal < result.primal:
+            return refined, again
+    return rows, solve_kernel_ranking(rows, problem, choice, result, callback)
+
+
+def _worth_landmarks(rows: KernelRows, problem: RankingProblem, result: Result) -> Rows:
+    """Rows with a dual weight; where they are few, the first of the other landmarks fill up the number."""
+    support = np.flatnonzero(signed(problem, result.alpha, result.beta))
     others = rows.pivots[~np.isin(rows.pivots, support)][: max(0, rows.pivots.size - support.size)]
-    refined = make_rows_from(np.sort(np.concatenate((support, others))), kernel, X, how, rng)
-    again = solve_kernel_ranking(refined, pose(refined, *classes, tau, reg), choice, callback)
-    return (refined, again) if again.ranking.result.primal < result.primal else (rows, found)
+    return np.sort(np.concatenate((support, others)))
 
 
 def solve_kernel_ranking(
-    rows: KernelRows, problem: RankingProblem, choice: SolverChoice, callback: Callback | None = None
+    rows: KernelRows,
+    problem: RankingProblem,
+    choice: SolverChoice,
+    start: Result | None = None,
+    callback: Callback | None = None,
 ) -> KernelRanking:
     """Solve, and say the solution in terms of the rows."""
-    ranking = solve_ranking(problem, choice, None, callback)
+    ranking = solve_ranking(problem, choice, start, callback)
     if ranking.result.status is Status.STALLED:
         ranking = _solve_along_regs(problem, choice, ranking)
     if ranking.collapsed:

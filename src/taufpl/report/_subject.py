@@ -120,8 +120,9 @@ def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     if not isinstance(model, (ThresholdedMixin, KernelScorer, LinearScorer)) or not hasattr(model, "tau"):
         raise TypeError(
             "model must be a classifier or a ranker of this library (TauFPLClassifier, KernelTauFPLClassifier, "
-            f"NeymanPearsonClassifier, ...) or a pipeline that ends in one; got {type(model).__name__}. Any fitted scorer "
-            "can be put under a tolerance first: NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
+            f"NeymanPearsonClassifier, ...) or a pipeline that ends in one; got {type(model).__name__}. Any fitted "
+            "scorer can be put under a tolerance first: "
+            "NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
         )
     return model, X
 
