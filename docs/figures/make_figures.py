@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/mathematics.md and docs/choosing.md: `make figures`. Seeds are fixed."""
+"""Draw the pictures of docs/mathematics.md, docs/choosing.md and docs/kernels.md: `make figures`. Seeds are fixed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.datasets import make_moons
 
-from taufpl import TauFPLRanker
+from taufpl import KernelTauFPLClassifier, TauFPLRanker
 from taufpl.datasets import make_scaling
+from taufpl.plotting import DecisionRegionsDisplay
 from taufpl.projection import project_topk_simplex
 from taufpl.thresholding import order_rank
 
@@ -199,6 +201,16 @@ def order_statistics() -> None:
     save(figure, "order.png")
 
 
+def regions() -> None:
+    """What a kernel classifier decides on two moons."""
+    X, y = make_moons((3000, 300), noise=0.2, random_state=0)
+    screen = KernelTauFPLClassifier(tau=0.01, gamma="median", reg=1e-3, random_state=0).fit(X, y)
+    figure, ax = panels(1, (8.0, 5.6))
+    name = "Two moons, tolerance 1 %"
+    DecisionRegionsDisplay.from_estimator(screen, X, y, taus=[0.001, 0.2], name=name, max_points=500, ax=ax)
+    save(figure, "regions.png")
+
+
 if __name__ == "__main__":
-    for draw in (objective, certificate, projection, collapse, order_statistics):
+    for draw in (objective, certificate, projection, collapse, order_statistics, regions):
         draw()

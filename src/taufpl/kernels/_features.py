@@ -67,11 +67,11 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     Attributes
     ----------
-    landmarks_ : ndarray or CSR matrix of shape (n_components_, n_features)
+    landmarks_ : ndarray or CSR matrix of shape (r, n_features)
         "precomputed": the same as `landmark_indices_`.
-    landmark_indices_ : ndarray of shape (n_components_,)
+    landmark_indices_ : ndarray of shape (r,)
         Rows of the training data that are landmarks, in the order in which they were chosen.
-    triangle_ : ndarray of shape (n_components_, n_components_)
+    triangle_ : ndarray of shape (r, r)
         T.
     n_components_ : int
         Number of landmarks, and of features.
@@ -79,7 +79,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Sum of res(x) over all training rows. It bounds the norm of K - F F', spectral and Frobenius.
     relative_error_ : float
         The same relative to trace K.
-    error_path_ : ndarray of shape (n_components_,)
+    error_path_ : ndarray of shape (r,)
         Relative error among the candidates after each landmark.
     gamma_ : float
         The scale that was used; 1 for kernels that have none.
@@ -184,7 +184,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, r)
         """
         X, kernel, chosen, rows = self._choose(X)
         diagonal = kernel.diagonal(X)
@@ -205,7 +205,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, r)
             float32 if X is, else float64.
         """
         X = self._checked(X)

@@ -28,14 +28,14 @@ _OF_DISTANCE = frozenset({"rbf", "laplacian", "chi2"})
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel k(x, y) with its parameters, made by :func:`make_kernel`.
+    r"""A kernel k(x, y) with its parameters, made by :func:`make_kernel`.
 
     ========================  ===============================================
     name                      k(x, y)
     ========================  ===============================================
     "linear"                  x . y
-    "rbf"                     exp(-gamma |x - y|^2)
-    "laplacian"               exp(-gamma |x - y|_1)
+    "rbf"                     exp(-gamma \|x - y\|^2)
+    "laplacian"               exp(-gamma \|x - y\|_1)
     "chi2"                    exp(-gamma sum_j (x_j - y_j)^2 / (x_j + y_j))
     "poly" or "polynomial"    (gamma x . y + coef0)^degree
     "sigmoid"                 tanh(gamma x . y + coef0)
@@ -181,7 +181,7 @@ def make_kernel(
     kernel_params: Mapping[str, Any] | None = None,
     X: Any = None,
 ) -> Kernel:
-    """Kernel with all its parameters as numbers.
+    r"""Kernel with all its parameters as numbers.
 
     Parameters
     ----------
@@ -193,9 +193,9 @@ def make_kernel(
     gamma : float or {"median", "scale", "auto"}, default="median"
         Of "rbf", "laplacian", "chi2", "poly" and "sigmoid"; the others have none.
 
-        - "median": 1 over the median distance of 4,096 random pairs of rows, always the same ones: of |x - y|^2, of
-          |x - y|_1 for "laplacian", of the chi-squared distance for "chi2". Pairs of equal rows count where fewer than
-          half of the pairs are such. For "poly" and "sigmoid": 1 over the median of x . x.
+        - "median": 1 over the median distance of 4,096 random pairs of rows, always the same ones: of \|x - y\|^2, of
+          \|x - y\|_1 for "laplacian", of the chi-squared distance for "chi2". Pairs of equal rows count where fewer
+          than half of the pairs are such. For "poly" and "sigmoid": 1 over the median of x . x.
         - "scale": 1 / (d var X), with the variance of all entries, as in SVC.
         - "auto": 1 / d.
     degree : int, default=3

@@ -4,7 +4,16 @@ from taufpl.plotting._collapse import CollapseDisplay
 from taufpl.plotting._convergence import ConvergenceDisplay
 from taufpl.plotting._histogram import ScoreDisplay
 from taufpl.plotting._monitor import MonitorDisplay
+from taufpl.plotting._regions import DecisionRegionsDisplay
 from taufpl.plotting._roc import ROCDisplay
 from taufpl.plotting._rounds import RoundsDisplay
 
-__all__ = ["CollapseDisplay", "ConvergenceDisplay", "MonitorDisplay", "ROCDisplay", "RoundsDisplay", "ScoreDisplay"]
+__all__ = [
+    "CollapseDisplay",
+    "ConvergenceDisplay",
+    "DecisionRegionsDisplay",
+    "MonitorDisplay",
+    "ROCDisplay",
+    "RoundsDisplay",
+    "ScoreDisplay",
+]

@@ -1,0 +1,357 @@
+"""Decision regions of two features: the score, the boundary with its tolerance, and the errors on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from taufpl.plotting import _style
+from taufpl.plotting._label_places import place_labels
+from taufpl.plotting._plane import Sample, check_points, coordinates, names_of_axes, part, score_grid
+from taufpl.plotting._scores import Vector, check_tolerance, find_attribute, respond
+from taufpl.thresholding import top_threshold
+from taufpl.thresholding._checks import check_count, check_tau
+
+# Lightness falls from what is surely negative to what is surely positive, and jumps at the boundary: the two sides are
+# told apart in grey too. The hues are those of the classes.
+_NEGATIVE_SHADES = ("#FAFCFE", "#F3F8FC", "#EBF4FA", "#E3EFF8")
+_POSITIVE_SHADES = ("#FBE0CB", "#F9D0B1", "#F6C099", "#F2B083")
+_POSITIVE_EDGE = "#7A2F00"
+
+# A classifier that refuses everything has decisions as low as can be; differences of such numbers overflow.
+_HUGE = 1e300
+
+
+class DecisionRegionsDisplay:
+    """What an estimator of two features calls positive: regions, boundary, points and errors.
+
+    The colour tells the score: blue where the decision is negative, paler the further from the boundary; orange where
+    it is positive, darker the further. The strong line is the boundary, where the decision function is 0. With `taus`,
+    dashed lines show where it would have to lie for these shares of the negatives to be above.
+
+    Make it by :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    first, second : ndarray
+        Coordinates of the grid, upward: of the first feature, drawn across, and of the second.
+    scores : ndarray of shape (len(second), len(first))
+        Scores on the grid.
+    threshold : float, default=0.0
+        A score strictly above it is called positive.
+    tau : float, default=None
+        Tolerance that the boundary was made for; it is written on it.
+    negatives, positives : Sample, default=None
+        Points of the two classes with their scores, `points` and `scores`. None draws none.
+    taus : sequence of float, default=None
+        Shares of the negatives above further contours.
+    feature_names : pair of str, default=None
+        Names of the axes.
+    name : str, default=None
+        Title.
+    max_points : int, default=800
+        Of a class with more points than this, so many are drawn, chosen at random. False positives are all drawn,
+        unless they are more than half of `max_points`.
+    random_state : int, RandomState instance or None, default=0
+        Chooses them.
+
+    Attributes
+    ----------
+    levels : dict
+        The score at each of `taus`: the lowest with at most this share of the negatives strictly above it.
+    n_false_positive, n_true_positive : int or None
+        Of all points, drawn or not.
+    fpr, tpr : float or None
+        The same as shares of their classes.
+    regions_, contours_ : matplotlib contour sets
+        After `plot`. `contours_` is None where no line crosses the frame; its `levels` are scores.
+    negative_points_, positive_points_, false_positive_points_ : matplotlib collections or None
+        After `plot`, as are `ax_` and `figure_`. False positives are drawn as negatives and marked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import TauFPLClassifier
+    >>> from taufpl.plotting import DecisionRegionsDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [1000, 100])
+    >>> X = rng.normal(size=(1100, 2)) + 2.0 * y[:, np.newaxis]
+    >>> screen = TauFPLClassifier(tau=0.01, random_state=0).fit(X, y)
+    >>> display = DecisionRegionsDisplay.from_estimator(screen, X, y, taus=[0.05])
+    >>> display.n_false_positive == int((screen.predict(X[y == 0]) == 1).sum())
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        first: Vector,
+        second: Vector,
+        scores: Vector,
+        threshold: float = 0.0,
+        tau: float | None = None,
+        negatives: Sample | None = None,
+        positives: Sample | None = None,
+        taus: Sequence[float] | None = None,
+        feature_names: Sequence[str] | None = None,
+        name: str | None = None,
+        max_points: int = 800,
+        random_state: Any = 0,
+    ) -> None:
+        self.first, self.second, self.scores = first, second, scores
+        self.threshold, self.tau = threshold, check_tolerance(tau)
+        self.negatives, self.positives = negatives, positives
+        self.feature_names = ("Feature 0", "Feature 1") if feature_names is None else tuple(feature_names)
+        self.name, self.random_state = name, random_state
+        self.max_points = check_count("max_points", max_points, least=1)
+        self.levels = _tau_levels(taus, negatives)
+        self.n_false_positive, self.fpr = self._above(negatives)
+        self.n_true_positive, self.tpr = self._above(positives)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        taus: Sequence[float] | None = None,
+        pos_label: Any = None,
+        name: str | None = None,
+        grid_resolution: int = 200,
+        padding: float = 0.05,
+        max_points: int = 800,
+        random_state: Any = 0,
+        legend: bool = True,
+        ax: Any = None,
+    ) -> Self:
+        """Draw what a fitted estimator decides around some points.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted on two features; with `decision_function`, or `predict_proba` and `classes_`. Where it has an
+            attribute `tau` (or a pipeline's last step or a search's best estimator has), the boundary is labelled
+            with it; of several tolerances, with the strictest, for which the decision function speaks.
+        X : array-like or data frame of shape (n_samples, 2)
+            The frame holds all of these points. The names of the axes are its columns, else the estimator's
+            `feature_names_in_`.
+        y : array-like of shape (n_samples,), default=None
+            Labels of two classes. None draws no points.
+        taus : sequence of float, default=None
+            Draw where these shares of the negatives in X would be above; needs `y`.
+        pos_label : label, default=None
+            The positive class; None for the estimator's second one.
+        name : str, default=None
+            Title; None for the estimator's class.
+        grid_resolution : int, default=200
+            Points of the grid along each axis.
+        padding : float, default=0.05
+            Room around the points, as a share of their range.
+        max_points : int, default=800
+            Of a class with more points than this, so many are drawn, chosen at random. False positives are all drawn,
+            unless they are more than half of `max_points`.
+        random_state : int, RandomState instance or None, default=0
+            Chooses them.
+        legend : bool, default=True
+            Whether to draw one under the axes. Small panels beside each other have no room for it.
+        ax : matplotlib axes, default=None
+
+        Returns
+        -------
+        display : DecisionRegionsDisplay
+        """
+        check_is_fitted(estimator)
+        check_count("grid_resolution", grid_resolution, least=2)
+        points = check_points(estimator, X)
+        first, second = (coordinates(column, grid_resolution, padding) for column in points.T)
+        classes = {} if y is None else part(points, y, respond(estimator, X, pos_label))
+        scores, threshold = score_grid(estimator, X, first, second, pos_label)
+        tau = find_attribute(estimator, "tau")
+        display = cls(
+            first=first,
+            second=second,
+            scores=scores,
+            threshold=threshold,
+            tau=None if tau is None else float(np.min(tau)),
+            **classes,
+            taus=taus,
+            feature_names=names_of_axes(estimator, X),
+            name=type(estimator).__name__ if name is None else name,
+            max_points=max_points,
+            random_state=random_state,
+        )
+        return display.plot(ax=ax, legend=legend)
+
+    def _above(self, sample: Sample | None) -> tuple[int | None, float | None]:
+        if sample is None:
+            return None, None
+        count = len(sample.above(self.threshold))
+        return count, count / len(sample)
+
+    def plot(self, ax: Any = None, *, legend: bool = True) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            New ones if None.
+        legend : bool, default=True
+            Whether to draw one under the axes.
+
+        Returns
+        -------
+        display : DecisionRegionsDisplay
+        """
+        self.figure_, self.ax_ = _style.new_axes(ax, "to draw decision regions", size=(7.0, 6.0))
+        finite = self.scores[np.abs(self.scores) < _HUGE]
+        reach = float(np.abs(finite - self.threshold).max()) if finite.size else 0.0
+        reach = reach if reach > 0 else 1.0
+        surface = np.clip(self.scores, self.threshold - reach, self.threshold + reach)
+        # A score at the threshold is not above it; where much of the plane shares it, contours need to be told.
+        surface[surface == self.threshold] -= 1e-12 * reach
+        self._fill(surface, reach)
+        drawn = self._draw_points()
+        self._frame()
+        self._draw_contours(surface, drawn)
+        if legend:
+            _style.legend_below(self.ax_)
+        return self
+
+    def _fill(self, surface: Vector, reach: float) -> None:
+        """Bands of equal width on either side of the boundary, up to what most of that side reaches."""
+        distance = surface - self.threshold
+        below, above = (_most(side[side > 0], reach) for side in (-distance, distance))
+        n = len(_NEGATIVE_SHADES)
+        steps = np.linspace(0.0, 1.0, n, endpoint=False)
+        levels = self.threshold + np.concatenate([-below * steps[:0:-1], above * steps])
+        self.regions_ = self.ax_.contourf(
+            self.first,
+            self.second,
+            surface,
+            levels=levels,
+            colors=(*_NEGATIVE_SHADES, *_POSITIVE_SHADES),
+            extend="both",
+            zorder=0.5,
+        )
+
+    def _draw_points(self) -> Vector:
+        """Both classes, thinned; returns the points that were drawn."""
+        self.negative_points_ = self.positive_points_ = self.false_positive_points_ = None
+        rng = check_random_state(self.random_state)
+        drawn = [np.empty((0, 2))]
+        if self.negatives is not None:
+            shown = self.negatives.thinned_below(self.threshold, self.max_points, rng)
+            drawn.append(self._draw_negatives(self.negatives, shown))
+        if self.positives is not None:
+            drawn.append(self._draw_positives(self.positives, self.positives.thinned(self.max_points, rng)))
+        return np.concatenate(drawn)
+
+    # Circles and triangles, with and without an edge: the classes differ without colour as well.
+
+    def _draw_negatives(self, all_of_them: Sample, shown: Sample) -> Vector:
+        above, marked = all_of_them.above(self.threshold), shown.above(self.threshold)
+        self.negative_points_ = self.ax_.scatter(
+            *shown.points.T,
+            s=11,
+            color=_style.NEGATIVE,
+            alpha=0.65,
+            linewidths=0,
+            zorder=2,
+            label=f"{len(all_of_them):,} negatives{_drawn(shown, all_of_them)}",
+        )
+        rate = _style.percent(len(above) / len(all_of_them))
+        self.false_positive_points_ = self.ax_.scatter(
+            *marked.points.T,
+            s=46,
+            facecolors=_style.SKY,
+            edgecolors=_style.BLACK,
+            linewidths=1.5,
+            zorder=2.4,
+            label=f"{len(above):,} false positives (FPR {rate}){_drawn(marked, above)}",
+        )
+        return shown.points
+
+    def _draw_positives(self, all_of_them: Sample, shown: Sample) -> Vector:
+        above = all_of_them.above(self.threshold)
+        found = f"{len(above):,} found (TPR {_style.percent(len(above) / len(all_of_them))})"
+        self.positive_points_ = self.ax_.scatter(
+            *shown.points.T,
+            s=20,
+            marker="^",
+            color=_style.POSITIVE,
+            edgecolors=_POSITIVE_EDGE,
+            linewidths=0.6,
+            zorder=2.2,
+            label=f"{len(all_of_them):,} positives, {found}{_drawn(shown, all_of_them)}",
+        )
+        return shown.points
+
+    def _draw_contours(self, surface: Vector, drawn: Vector) -> None:
+        """The boundary and the contours of `taus`, each labelled once, and their explanation."""
+        names = self._contour_names(1e-9 * float(np.ptp(surface)))
+        crossing = sorted(level for level in names if surface.min() < level < surface.max())
+        self.contours_ = None
+        if crossing:
+            is_boundary = [level == self.threshold for level in crossing]
+            self.contours_ = self.ax_.contour(
+                self.first,
+                self.second,
+                surface,
+                levels=crossing,
+                colors=_style.BLACK,
+                linewidths=[2.4 if strong else 1.2 for strong in is_boundary],
+                linestyles=["-" if strong else "--" for strong in is_boundary],
+                zorder=3,
+            )
+            place_labels(self.ax_, self.contours_, [names[level] for level in crossing], drawn)
+        self._explain_contours(self.threshold in crossing, bool(set(crossing) - {self.threshold}))
+
+    def _contour_names(self, same: float) -> dict[float, str]:
+        """What is written on each line, by its score; scores that differ by rounding make one line."""
+        names = {self.threshold: [] if self.tau is None else [f"τ = {_style.percent(self.tau)}"]}
+        for tau, level in self.levels.items():
+            line = next((other for other in names if abs(level - other) <= same), level)
+            if line != self.threshold or tau != self.tau:
+                names.setdefault(line, []).append(_style.percent(tau))
+        return {level: ", ".join(texts) for level, texts in names.items()}
+
+    def _explain_contours(self, has_boundary: bool, has_shares: bool) -> None:
+        line = {"color": _style.BLACK, "gid": f"{_style.MARK} contour"}
+        if has_boundary:
+            tau = "" if self.tau is None else f" for τ = {_style.percent(self.tau)}"
+            self.ax_.plot([], [], linewidth=2.4, label=f"decision boundary{tau}", **line)
+        else:
+            side = "positive" if self.scores.max() > self.threshold else "negative"
+            self.ax_.plot([], [], linewidth=0, label=f"no boundary in the frame: all of it is {side}", **line)
+        if has_shares:
+            self.ax_.plot([], [], linewidth=1.2, linestyle="--", label="share of these negatives above", **line)
+
+    def _frame(self) -> None:
+        ax = self.ax_
+        ax.set(xlim=(self.first[0], self.first[-1]), ylim=(self.second[0], self.second[-1]))
+        ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
+        ax.spines[["top", "right"]].set_visible(False)
+        _style.title(ax, "Decision regions" if self.name is None else self.name)
+
+
+def _tau_levels(taus: Sequence[float] | None, negatives: Sample | None) -> dict[float, float]:
+    if taus is None:
+        return {}
+    if negatives is None:
+        raise ValueError("taus are shares of negatives, and there are none without y. Pass y, or leave taus out.")
+    checked = sorted({check_tau(tau, "every one of taus") for tau in np.atleast_1d(taus).tolist()})
+    return {tau: top_threshold(negatives.scores, tau) for tau in checked}
+
+
+def _most(distances: Vector, otherwise: float) -> float:
+    return float(np.quantile(distances, 0.9)) if distances.size else otherwise
+
+
+def _drawn(shown: Sample, of: Sample) -> str:
+    return "" if len(shown) == len(of) else f", {len(shown):,} drawn"
