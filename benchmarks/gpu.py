@@ -9,6 +9,7 @@ CPU (take fewer rows then). The floor is what the passes of a fit would take at 
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -135,14 +136,15 @@ class Stages:
         """Wrap what the stages are made of."""
         places = [
             (ArrayBlock, "dot", "products"),
-            (ArrayBlock, "add", "pull"),
-            (ArrayBlock, "moments", "Gram"),
+            (ArrayBlock, "add_later", "pull"),
+            (ArrayBlock, "moments_later", "Gram"),
             (ArrayBlock, "select", "projection: select"),
+            (ArrayBlock, "to_host", "transfers"),
             (_round_tasks.Look, "__call__", "projection: look"),
             (_round_tasks.Fetch, "__call__", "projection: fetch"),
             (_round_tasks.Sample, "__call__", "projection: sample"),
             (_block_newton, "project_by_rounds", "projection: host"),
-            (_block_tasks.Weigh, "__call__", "weigh"),
+            (_block_tasks.Weigh, "later", "weigh"),
             (_block_tasks.Recentre, "__call__", "centre"),
             (_block_tasks.Step, "__call__", "step"),
             (_top_mean.LookAtTop, "__call__", "top mean"),
@@ -166,6 +168,7 @@ def report_fit(problem: BlockRankingProblem, X: torch.Tensor, args: argparse.Nam
     print(f"\nFit: **{1e3 * seconds:.1f} ms** (median of {args.repeats}), {describe(result)}.")
     print(f"Floor for these passes at the copy's speed: {1e3 * floor:.1f} ms, {floor / seconds:.0%} of the fit.")
     stages = Stages()
+    gc.collect()  # so that Python does not clear up in the middle of a stage
     with stages.watching():
         began = time.perf_counter()
         solver.solve(problem)
@@ -226,6 +229,7 @@ def report_rivals(X: torch.Tensor, is_positive: torch.Tensor, args: argparse.Nam
         f"| in-memory Newton, CPU | {len(part):,} | {cpu_seconds:.3f} | gap {in_memory.gap:.1e}, "
         f"P = {in_memory.primal:.5f} |"
     )
+    logistic_regression(part, labels, args.reg)  # loads what the optimiser is made of
     wait()
     began = time.perf_counter()
     evaluations, share = logistic_regression(X, is_positive, args.reg)

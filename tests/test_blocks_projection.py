@@ -115,6 +115,58 @@ def test_tally_and_fetch_by_hand(convert):
     assert {quantiles[0][0], quantiles[0][-1]} == {0.5, 3.0}
 
 
+@pytest.mark.parametrize("convert", LIBRARIES)
+def test_ties_at_zero_count_as_at_the_edge(convert):
+    block = as_block(convert(np.empty((0, 1))))
+    values = np.array([0.0, -0.0, 0.0, 5e-324, -5e-324, 1.0])
+    selected = block.select(-1.0, 0.0, ((1.0, convert(values)),))
+    assert selected.tally(np.array([-0.0]))[:2].tolist() == [[2], [5]]
+    sums, inside = selected.fetch(np.array([[-1.0, 0.0], [0.0, 1.0]]), None, 10)
+    assert sums[:, 0].tolist() == [5, 1]
+    assert [part[0].tolist() for part in inside] == [[-5e-324], [5e-324]]
+
+
+@pytest.mark.parametrize("is_looked_up", [False, True])
+@pytest.mark.parametrize("convert", LIBRARIES)
+def test_entries_by_their_excess(convert, is_looked_up):
+    block = as_block(convert(np.empty((0, 1))))
+    values = np.array([0.1, 0.7, 0.3, 2.0, -1.0, 0.3 + 0.4, 0.3])
+    selected = block.select(-10.0, 0.25, ((1.0, convert(values)),))
+    if is_looked_up:
+        selected.tally(np.zeros(1))
+    shifted = values + 0.25
+    for low, cap in ((0.55, 0.4), (0.35, np.inf), (-np.inf, 1.0), (np.inf, 1.0), (-2.0, 1e-9), (9.0, 1.0)):
+        rows, excess, capped = block.settle(selected.split_later(low, cap))[0]
+        over = shifted - low
+        expected = {(i, over[i]) for i in range(len(values)) if 0 < over[i] < cap}
+        rows, excess, capped = block.to_host(rows, excess, capped)
+        assert set(zip(np.asarray(rows).tolist(), np.asarray(excess).tolist(), strict=True)) == expected
+        assert set(np.asarray(capped).tolist()) == set(np.flatnonzero((over > 0) & (over >= cap)).tolist())
+
+
+@pytest.mark.parametrize("convert", LIBRARIES)
+def test_answers_that_travel_together(convert):
+    rng = np.random.default_rng(0)
+    X, weights, shift = rng.normal(size=(700, 3)), rng.normal(size=400), np.array([1.0, -1.0, 0.5])
+    rows = rng.permutation(700)[:400]
+    block = as_block(convert(X))
+    block._chunk_rows = lambda: 64  # several parts, the last one shorter
+    selected = block.select(0.0, 0.0, ((2.0, convert(X[:, 0])), (0.0, convert(X[:, 1])), (1.0, convert(X[:, 2]))))
+    edges = np.array([0.1, 0.5])
+    tally, pull, (gram, total), none = block.settle(
+        selected.tally_later(edges),
+        block.add_later(convert(weights), convert(rows)),
+        block.moments_later(convert(rows), shift),
+        block.add_later(convert(weights[:0]), convert(rows[:0])),
+    )
+    above = (2 * X[:, 0] + X[:, 2])[:, None] - edges
+    assert np.allclose(tally, [(above > 0).sum(axis=0), (above > 0).sum(axis=0), np.maximum(above, 0).sum(axis=0)])
+    assert np.allclose(pull, weights @ X[rows])
+    assert np.allclose(gram, (X[rows] - shift).T @ (X[rows] - shift))
+    assert np.allclose(total, (X[rows] - shift).sum(axis=0))
+    assert not none.any()
+
+
 def test_chords_and_tangents_enclose_the_excess():
     rng = np.random.default_rng(0)
     values = np.concatenate((rng.normal(size=300), np.full(50, 0.25)))

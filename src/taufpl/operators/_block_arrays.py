@@ -6,17 +6,22 @@ at a time are converted. A number that goes to the host waits for the device, so
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from taufpl.operators._block_numpy import N_QUANTILES
-from taufpl.operators._blocks import Block, Matrix, Selected, Terms, Vector
+from taufpl.operators._blocks import Block, Later, Matrix, Selected, Terms, Vector
 from taufpl.operators._compat import array_compat, namespace
 
-# Values that are converted to double precision at a time: 128 MiB.
+# Values that are converted to double precision at a time: 128 MiB on a host, 1 GiB on a device.
 _CHUNK_VALUES = 1 << 24
+_DEVICE_CHUNK_VALUES = 1 << 27
 
 
 class ArrayBlock(Block):
@@ -41,6 +46,9 @@ class ArrayBlock(Block):
         self._compat = array_compat()
         self._device = self._compat.device(X)
         self.exact = X.dtype == self.xp.float64
+        self.zero = self._zeros(1)
+        self._is_torch = self._compat.is_torch_array(X)
+        self._on_host = "cpu" in str(self._device).lower()
 
     def __getstate__(self) -> dict[str, Any]:
         # Modules do not travel.
@@ -64,30 +72,35 @@ class ArrayBlock(Block):
 
     def add(self, values: Any, rows: Any | None) -> Vector:
         """Sum of values_i x_i over some rows."""
-        xp = self.xp
-        total = self._zeros(self.shape[1])
-        for part, at in self._parts(rows):
-            total = total + xp.matmul(values[at], part)
-        return self._vector(total)
+        total: Vector = self.settle(self.add_later(values, rows))[0]
+        return total
+
+    def add_later(self, values: Any, rows: Any | None) -> Later:
+        """What `add` tells, together with other things."""
+        whole = values.shape[0] <= self._chunk_rows()
+        parts = (self.xp.matmul(values if whole else values[at], part) for part, at in self._parts(rows))
+        return Later.one(self._sum(parts, self.shape[1]))
 
     def moments(self, rows: Any, shift: Vector) -> tuple[Matrix, Vector]:
         """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over some rows."""
+        found: tuple[Matrix, Vector] = self.settle(self.moments_later(rows, shift))[0]
+        return found
+
+    def moments_later(self, rows: Any, shift: Vector) -> Later:
+        """What `moments` tells, together with other things."""
         xp, d = self.xp, self.shape[1]
         origin = self._feature(shift, xp.float64)
-        gram, total = xp.reshape(self._zeros(d * d), (d, d)), self._zeros(d)
+        grams, totals = [], []
         for part, _ in self._parts(rows):
             centred = part - origin
-            gram = gram + xp.matmul(centred.T, centred)
-            total = total + xp.sum(centred, axis=0)
-        host = self.to_host(gram, total)
-        return host[0], host[1]
+            grams.append(xp.matmul(centred.T, centred))
+            totals.append(xp.sum(centred, axis=0))
+        return Later.plain(self._sum(grams, d, d), self._sum(totals, d))
 
     def squares(self, rows: Any) -> Vector:
         """Sum of squares of every column over some rows."""
-        total = self._zeros(self.shape[1])
-        for part, _ in self._parts(rows):
-            total = total + self.xp.sum(part * part, axis=0)
-        return self._vector(total)
+        squares = (self.xp.sum(part * part, axis=0) for part, _ in self._parts(rows))
+        return self._vector(self._sum(squares, self.shape[1]))
 
     def norms(self, rows: Any | None = None) -> Any:
         """Squared norm of every row of the block or of some."""
@@ -102,22 +115,36 @@ class ArrayBlock(Block):
     def select(self, floor: float, offset: float, terms: Terms, among: Any | None = None) -> ArraySelected:
         """Entries of a linear combination that lie above a floor."""
         xp = self.xp
-        (factor, vector), *rest = sorted(terms, key=lambda term: term[0] != 1.0)
-        total = vector if factor == 1.0 else factor * vector
-        for factor, vector in rest:
-            total = self._add_scaled(total, factor, vector)
+        total = self.combined(0.0, terms)
         # Comparing with a lower floor costs less than adding the offset to every entry.
         chosen = total > floor - offset
         rows = xp.nonzero(chosen if among is None else chosen & among)[0]
-        return ArraySelected(self, rows, xp.take(total, rows, axis=0) + offset)
+        return ArraySelected(self, rows, xp.take(total, rows, axis=0), offset)
 
-    def _add_scaled(self, total: Any, factor: float, vector: Any) -> Any:
-        if self._compat.is_torch_array(total):
-            return self.xp.add(total, vector, alpha=factor)  # in one pass
-        return total + factor * vector
+    def combined(self, offset: float, terms: Terms) -> Any:
+        """Offset + sum of factor * vector."""
+        (factor, vector), *rest = sorted(terms, key=lambda term: term[0] != 1.0)
+        total = vector if factor == 1.0 else factor * vector
+        for factor, vector in rest:
+            if factor:
+                # PyTorch does both in one pass.
+                total = total.add(vector, alpha=factor) if self._is_torch else total + factor * vector
+        return total + offset if offset else total
+
+    def sorted(self, x: Any) -> tuple[Any, Any]:
+        """A vector in ascending order, and where its entries were."""
+        if self._is_torch:
+            values, places = x.sort()
+            return values, places
+        order = self.xp.argsort(x)
+        return self.xp.take(x, order, axis=0), order
 
     def asarray(self, values: Any) -> Any:
         """Numbers from the host as an array on the block's device."""
+        if self._is_torch and self._device.type == "cuda" and isinstance(values, np.ndarray):
+            # What lies in ordinary memory is copied before the call returns, and the device need not be waited for.
+            host = self.xp.from_numpy(np.require(values, requirements=("C", "W")))
+            return host.to(self._device, non_blocking=True)
         return self.xp.asarray(values, device=self._device)
 
     def to_host(self, *values: Any) -> tuple[Any, ...]:
@@ -125,16 +152,27 @@ class ArrayBlock(Block):
         if not values:
             return ()
         xp = self.xp
-        flat = [xp.reshape(xp.astype(v, xp.float64), (-1,)) for v in values]
+        flat = [v if len(v.shape) == 1 else xp.reshape(v, (-1,)) for v in values]
+        # PyTorch converts while it puts together; integers so small stay what they are.
+        if not self._is_torch:
+            flat = [xp.astype(v, xp.float64) for v in flat]
+        elif all(v.dtype != xp.float64 for v in flat):
+            flat[0] = flat[0].to(xp.float64)
         packed = self._copied(flat[0] if len(flat) == 1 else xp.concat(flat))
-        cuts = np.cumsum([f.shape[0] for f in flat])[:-1]
-        shapes = [() if not hasattr(v, "shape") else tuple(v.shape) for v in values]
-        return tuple(p.reshape(s).copy() for p, s in zip(np.split(packed, cuts), shapes, strict=True))
+        host, start = [], 0
+        for v in values:
+            shape = tuple(v.shape)
+            stop = start + math.prod(shape)
+            host.append(packed[start:stop].reshape(shape))
+            start = stop
+        return tuple(host)
 
     def _copied(self, x: Any) -> Vector:
         """An array as one of NumPy; each library has its own way off its device."""
-        if self._compat.is_torch_array(x):
-            return np.asarray(x.cpu().numpy(), dtype=np.float64)
+        if self._is_torch:
+            # A tensor on the host shares its memory, and belongs to somebody else.
+            host: Vector = x.cpu().numpy()
+            return host.copy() if self._on_host else host
         return np.asarray(x.get() if self._compat.is_cupy_array(x) else np.from_dlpack(x), dtype=np.float64)
 
     def _parts(self, rows: Any | None) -> Any:
@@ -143,14 +181,24 @@ class ArrayBlock(Block):
         step = self._chunk_rows()
         for start in range(0, n_rows, step):
             at = slice(start, min(start + step, n_rows))
-            part = self._x[at, :] if rows is None else self.xp.take(self._x, rows[at], axis=0)
+            if rows is None:
+                part = self._x[at, :]
+            else:
+                part = self.xp.take(self._x, rows if n_rows <= step else rows[at], axis=0)
             yield self.xp.astype(part, self.xp.float64, copy=False), at
 
     def _chunk_rows(self) -> int:
-        return max(64, _CHUNK_VALUES // max(1, self.shape[1]))
+        return max(64, (_CHUNK_VALUES if self._on_host else _DEVICE_CHUNK_VALUES) // max(1, self.shape[1]))
+
+    def _sum(self, parts: Iterable[Any], *shape: int) -> Any:
+        """Sum of some arrays; most often there is one."""
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        return self.xp.zeros(shape, dtype=self.xp.float64, device=self._device) if total is None else total
 
     def _feature(self, vector: Vector, dtype: Any) -> Any:
-        return self.xp.asarray(vector, dtype=dtype, device=self._device)
+        return self.xp.astype(self.asarray(vector), dtype, copy=False)
 
     def _zeros(self, length: int) -> Any:
         return self.xp.zeros(length, dtype=self.xp.float64, device=self._device)
@@ -160,124 +208,150 @@ class ArrayBlock(Block):
         return host
 
 
-@dataclass(frozen=True, slots=True)
-class _Core:
-    """Entries between two thresholds, sorted, and what lies above.
+class ArraySelected(Selected):
+    """Entries above a floor, sorted once they are looked at: thresholds are then looked up.
 
-    Attributes
-    ----------
-    low, high : float
-    turned : array
-        Entries from `low` on and under `high`, downward, with their sign turned.
-    sums : array
-        Of the first 0, 1, 2, ... of them.
-    rows : array
-        Where they are.
-    is_above : array
-        Mask of all selected entries from `high` on.
-    beyond : array
-        Excess of those over `high`, 0 for the others.
+    A device sorts millions of entries in the time of a few dozen launches: to sort some of them would gain nothing.
     """
 
-    low: float
-    high: float
-    turned: Any
-    sums: Any
-    rows: Any
-    is_above: Any
-    beyond: Any
-
-
-class ArraySelected(Selected):
-    """Entries above a floor. Those between the thresholds that are asked for are sorted, and then looked up."""
-
-    def __init__(self, block: ArrayBlock, rows: Any, values: Any) -> None:
+    def __init__(self, block: ArrayBlock, rows: Any, shifted: Any, offset: float) -> None:
         self._block = block
         self.rows = rows
-        self.values = values
-        self._kept: _Core | None = None
+        self._shifted, self._offset = shifted, offset
 
-    def _core(self, low: float, high: float) -> _Core:
-        """Sort what lies between, unless a core at hand has it."""
-        if self._kept is not None and self._kept.low <= low and high <= self._kept.high:
-            return self._kept
-        xp = self._block.xp
-        is_above = self.values >= high
-        inside = xp.nonzero((self.values >= low) & ~is_above)[0]
-        turned = -xp.take(self.values, inside, axis=0)
-        order = xp.argsort(turned)
-        turned = xp.take(turned, order, axis=0)
-        sums = xp.concat((self._block._zeros(1), -xp.cumulative_sum(turned)))
-        rows = xp.take(self.rows, xp.take(inside, order, axis=0), axis=0)
-        beyond = xp.where(is_above, self.values - high, xp.zeros_like(self.values))
-        self._kept = _Core(low, high, turned, sums, rows, is_above, beyond)
-        return self._kept
+    @cached_property
+    def values(self) -> Any:
+        """The entries."""
+        return self._shifted + self._offset
+
+    @cached_property
+    def order(self) -> _Order:
+        """The entries, downward."""
+        turned, places = self._block.sorted(-self._offset - self._shifted)
+        return _Order(turned, places, self._prefix(turned))
+
+    @cached_property
+    def rows_in_order(self) -> Any:
+        """Where they are."""
+        return self._block.xp.take(self.rows, self.order.places, axis=0)
 
     def tally(self, edges: Vector) -> Matrix:
         """Counts above every edge and at it or above, and the excess over it."""
-        if not len(edges):
-            return np.zeros((3, 0))
-        xp, block = self._block.xp, self._block
-        core = self._core(float(edges[0]), float(edges[-1]))
-        at = block.asarray(-edges)
-        above = xp.searchsorted(core.turned, at)
-        n_above, n_from, total, n_high, n_higher, excess = block.to_host(
-            above,
-            xp.searchsorted(core.turned, at, side="right"),
-            xp.take(core.sums, above, axis=0),
-            xp.sum(xp.astype(core.is_above, xp.int64)),
-            xp.sum(xp.astype(core.beyond > 0, xp.int64)),
-            xp.sum(core.beyond),
-        )
-        total += excess - n_above * edges + n_high * (core.high - edges)
-        return np.vstack((n_above + np.where(edges == core.high, n_higher, n_high), n_from + n_high, total))
+        found: Matrix = self._block.settle(self.tally_later(edges))[0]
+        return found
+
+    def tally_later(self, edges: Vector) -> Later:
+        """What `tally` tells, together with other things."""
+        size = len(edges)
+        if not size:
+            return Later.known(np.zeros((3, 0)))
+        order = self.order
+        places = order.places_of(self._block, edges, edges)
+
+        def finish(counts: Vector, sums: Vector) -> Matrix:
+            n_above = counts[:size]
+            return np.stack((n_above, counts[size:], -sums[:size] - n_above * edges))
+
+        return Later((places, self._block.xp.take(order.sums, places, axis=0)), finish)
 
     def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> tuple[Matrix, list[Matrix | Vector]]:
         """What lies above every interval, and the entries inside."""
-        if not len(intervals):
-            return np.zeros((0, 4)), []
-        xp, block = self._block.xp, self._block
-        core = self._core(float(intervals.min()), float(intervals.max()))
-        # Entries above the low end, and from the high end on.
-        stops = xp.searchsorted(core.turned, block.asarray(-intervals[:, 0]))
-        starts = xp.searchsorted(core.turned, block.asarray(-intervals[:, 1]), side="right")
-        above = [xp.take(core.sums, starts, axis=0), xp.sum(core.beyond), *self._moved(core, moves, starts)]
-        n_high = xp.sum(xp.astype(core.is_above, xp.int64))
-        n_stop, n_start, n_above, total, excess, moved, products, moved_high, products_high = block.to_host(
-            stops, starts, n_high, *above
-        )
-        high = intervals[:, 1]
-        result = np.empty((len(intervals), 4))
-        result[:, 0] = n_start + n_above
-        result[:, 1] = total - n_start * high + excess + n_above * (core.high - high)
-        result[:, 2] = moved + moved_high
-        result[:, 3] = products - high * moved + products_high + (core.high - high) * moved_high
-        return result, self._between(core, moves, n_start.astype(int), n_stop.astype(int), most)
+        found: tuple[Matrix, list[Matrix | Vector]]
+        found = self._block.settle(*self._block.settle(self.fetch_later(intervals, moves, most)))[0]
+        return found
 
-    def _moved(self, core: _Core, moves: Any | None, starts: Any) -> list[Any]:
-        """Sums of moves, and of entries times moves: down to some places in the core, and above it."""
-        xp, zero = self._block.xp, self._block._zeros(1)
-        if moves is None:
-            return [xp.take(zero, starts * 0, axis=0)] * 2 + [zero[0]] * 2
-        inside = xp.take(moves, core.rows, axis=0)
-        sums = [xp.concat((zero, xp.cumulative_sum(x))) for x in (inside, -core.turned * inside)]
-        everywhere = xp.take(moves, self.rows, axis=0)
-        high = xp.sum(xp.where(core.is_above, everywhere, xp.zeros_like(everywhere)))
-        return [*(xp.take(x, starts, axis=0) for x in sums), high, xp.sum(core.beyond * everywhere)]
+    def fetch_later(self, intervals: Matrix, moves: Any | None, most: int) -> Later:
+        """What `fetch` tells, in two steps: where the intervals begin and end, then the entries inside."""
+        size = len(intervals)
+        if not size:
+            return Later.known(Later.known((np.zeros((0, 4)), [])))
+        xp, order, high = self._block.xp, self.order, intervals[:, 1]
+        places = order.places_of(self._block, intervals[:, 0], high)
+        starts = places[size:]
+        asked = [places, xp.take(order.sums, starts, axis=0)]
+        moved = None if moves is None else xp.take(moves, self.rows_in_order, axis=0)
+        if moved is not None:
+            asked += [xp.take(self._prefix(x), starts, axis=0) for x in (moved, moved * order.turned)]
 
-    def _between(self, core: _Core, moves: Any | None, starts: Any, stops: Any, most: int) -> list[Matrix | Vector]:
-        """Entries at some ranges of places, or quantiles of them, in one transfer."""
-        xp, block = self._block.xp, self._block
+        def finish(
+            counts: Vector, sums: Vector, weights: Vector | float = 0.0, products: Vector | float = 0.0
+        ) -> Later:
+            result = np.empty((size, 4))
+            result[:, 0] = counts[size:]
+            result[:, 1] = -sums - counts[size:] * high
+            result[:, 2] = weights
+            result[:, 3] = -products - high * weights
+            ends = counts.astype(np.intp)
+            return self._between(result, moved, ends[size:], ends[:size], most)
+
+        return Later(tuple(asked), finish)
+
+    def _prefix(self, x: Any) -> Any:
+        return self._block.xp.concat((self._block.zero, self._block.xp.cumulative_sum(x)))
+
+    def _between(self, sums: Matrix, moved: Any | None, starts: Any, stops: Any, most: int) -> Later:
+        """Entries at some ranges of places, or quantiles of them, beside sums that are known."""
         ranks = [
             np.arange(start, stop) if stop - start <= most else np.linspace(start, stop - 1, N_QUANTILES).astype(int)
             for start, stop in zip(starts, stops, strict=True)
         ]
-        places = block.asarray(np.concatenate(ranks))
-        if not places.shape[0]:
-            return [np.zeros((2, 0)) for _ in ranks]
-        values = -xp.take(core.turned, places, axis=0)
-        moved = values * 0.0 if moves is None else xp.take(moves, xp.take(core.rows, places, axis=0), axis=0)
-        pairs = np.stack(block.to_host(values, moved))
-        cuts = np.cumsum([len(rank) for rank in ranks])[:-1]
-        many = stops - starts > most
-        return [p[0, ::-1] if m else p[:, ::-1] for p, m in zip(np.split(pairs, cuts, axis=1), many, strict=True)]
+        cuts = np.cumsum([0, *map(len, ranks)])
+        if not cuts[-1]:
+            return Later.known((sums, [np.zeros((2, 0)) for _ in ranks]))
+        places = self._block.asarray(np.concatenate(ranks))
+        asked = [self._block.xp.take(x, places, axis=0) for x in (self.order.turned, moved) if x is not None]
+
+        def finish(turned: Vector, moves: Vector | None = None) -> tuple[Matrix, list[Matrix | Vector]]:
+            pairs = np.stack((-turned, np.zeros_like(turned) if moves is None else moves))[:, ::-1]
+            last = len(turned)
+            parts = [pairs[:, last - b : last - a] for a, b in pairwise(cuts.tolist())]
+            return sums, [p[0] if many else p for p, many in zip(parts, stops - starts > most, strict=True)]
+
+        return Later(tuple(asked), finish)
+
+    def split_later(self, low: float, cap: float) -> Later:
+        """Rows and excess of the entries between `low` and `low + cap`, and rows of those above: parts of the order."""
+        if "order" not in self.__dict__:
+            return self._split_as_they_lie(low, cap)
+        under = self.order.turned + low
+
+        def finish(counts: Vector) -> tuple[Any, Any, Any]:
+            n_capped, n_above = (int(x) for x in counts)
+            rows = self.rows_in_order
+            return rows[n_capped:n_above], -under[n_capped:n_above], rows[:n_capped]
+
+        edges = self._block.asarray(np.array([np.nextafter(-cap, np.inf), 0.0]))
+        return Later((self._block.xp.searchsorted(under, edges),), finish)
+
+    def _split_as_they_lie(self, low: float, cap: float) -> Later:
+        """The same, where nothing was looked up: three masks cost less than the order."""
+        xp, over = self._block.xp, self.values - low
+        is_above, is_capped = over > 0, over >= cap
+        free, capped = (xp.nonzero(mask)[0] for mask in (is_above & ~is_capped, is_above & is_capped))
+        return Later.known(
+            (xp.take(self.rows, free, axis=0), xp.take(over, free, axis=0), xp.take(self.rows, capped, axis=0))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Entries in order.
+
+    Attributes
+    ----------
+    turned : array
+        The entries downward, with their sign turned.
+    places : array
+        Where each was.
+    sums : array
+        Of the first 0, 1, 2, ... of `turned`.
+    """
+
+    turned: Any
+    places: Any
+    sums: Any
+
+    def places_of(self, block: ArrayBlock, above: Vector, upward: Vector) -> Any:
+        """How many entries lie above some thresholds, then how many at others or above."""
+        edges = np.concatenate((-above, np.nextafter(-upward, np.inf)))
+        return block.xp.searchsorted(self.turned, block.asarray(edges))

@@ -11,8 +11,9 @@ state and leaves the old one alone, so that an engine may run it again where a r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,52 @@ State = Mapping[str, Any]
 Terms = tuple[tuple[float, Any], ...]
 # Numbers and NumPy arrays of fixed shapes.
 Sums = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that is still where the block lives. Several travel to the host together: see `Block.settle`.
+
+    Attributes
+    ----------
+    arrays : tuple
+        Small arrays and scalars of the block's library.
+    finish : callable
+        Makes the answer from them, once they are NumPy arrays.
+    """
+
+    arrays: tuple[Any, ...]
+    finish: Callable[..., Any]
+
+    @classmethod
+    def known(cls, answer: Any) -> Later:
+        """One that is on the host already."""
+        return cls((), lambda: answer)
+
+    @classmethod
+    def together(cls, asked: Sequence[Later], finish: Callable[..., Any]) -> Later:
+        """One answer, made from several."""
+
+        def finish_all(*host: Any) -> Any:
+            arrays = iter(host)
+            return finish(*(later.finish(*(next(arrays) for _ in later.arrays)) for later in asked))
+
+        return cls(tuple(array for later in asked for array in later.arrays), finish_all)
+
+    @classmethod
+    def one(cls, array: Any) -> Later:
+        """An array itself."""
+        return cls((array,), lambda host: host)
+
+    @classmethod
+    def plain(cls, *arrays: Any) -> Later:
+        """The arrays themselves, as a tuple."""
+        return cls(arrays, lambda *host: host)
+
+    @classmethod
+    def stacked(cls, *scalars: Any) -> Later:
+        """Some numbers, as a vector."""
+        return cls(scalars, lambda *host: np.stack(host))
 
 
 class Selected(ABC):
@@ -58,6 +105,21 @@ class Selected(ABC):
         the entries inside, ascending, and their moves (zeros where moves is None). Where more than `most` entries are
         inside, quantiles of them stand in: a vector.
         """
+
+    @abstractmethod
+    def split_later(self, low: float, cap: float) -> Later:
+        """Entries by their excess over `low`: rows and excess of those between 0 and `cap`, rows of those from it on.
+
+        Arrays of the block's library, in any order.
+        """
+
+    def tally_later(self, edges: Vector) -> Later:
+        """What `tally` tells, together with other things."""
+        return Later.known(self.tally(edges))
+
+    def fetch_later(self, intervals: Matrix, moves: Any | None, most: int) -> Later:
+        """What `fetch` tells, in two steps: the answer is something to be settled in its turn."""
+        return Later.known(Later.known(self.fetch(intervals, moves, most)))
 
 
 class Block(ABC):
@@ -119,11 +181,47 @@ class Block(ABC):
     def to_host(self, *values: Any) -> tuple[Any, ...]:
         """Small arrays and scalars as NumPy arrays, in one transfer where the library lets them travel together."""
 
+    def add_later(self, values: Any, rows: Any | None) -> Later:
+        """What `add` tells, together with other things."""
+        return Later.known(self.add(values, rows))
+
+    def moments_later(self, rows: Any, shift: Vector) -> Later:
+        """What `moments` tells, together with other things."""
+        return Later.known(self.moments(rows, shift))
+
+    def combined(self, offset: float, terms: Terms) -> Any:
+        """Offset + sum of factor * vector."""
+        (factor, vector), *rest = terms
+        total = offset + factor * vector
+        for factor, vector in rest:
+            total = total + factor * vector
+        return total
+
+    def settle(self, *asked: Later) -> tuple[Any, ...]:
+        """Bring answers to the host, in one transfer."""
+        later = Later.together(asked, lambda *answers: answers)
+        answers: tuple[Any, ...] = later.finish(*(self.to_host(*later.arrays) if later.arrays else ()))
+        return answers
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "scratch": {}}
 
 
 Reduction = Callable[[Block, State], Sums]
+
+
+class LateReduction(Protocol):
+    """A reduction whose answer can travel together with others."""
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        """The answer."""
+        ...
+
+    def later(self, block: Block, state: State) -> Later:
+        """The answer, still with the block."""
+        ...
+
+
 Change = Callable[[Block, State], State]
 ChangeAndReduction = Callable[[Block, State], tuple[State, Sums]]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._extras import require
+
 
 def array_compat() -> Any:
     """The package array_api_compat, or the copy of it that scikit-learn brings along."""
@@ -25,13 +27,15 @@ def namespace(x: Any) -> Any:
 
 
 class _TorchNames:
-    """PyTorch by the names of the standard, with three functions that launch one kernel each instead of several.
+    """PyTorch by the names of the standard, with a few functions that launch one kernel each instead of several.
 
     The standard lets indices count from the end, which ours never do, and lets a conversion copy where nothing changes.
+    Types are not mixed, except where numbers are put together for the way to the host: then integers become floats.
     """
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
+        self._torch = require("torch", "gpu", "for tensors")
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._xp, name)
@@ -45,7 +49,25 @@ class _TorchNames:
         return x.to(dtype)
 
     def nonzero(self, x: Any) -> tuple[Any]:
-        return (self._xp.squeeze(x.nonzero(), 1),)
+        return (x.nonzero()[:, 0],)
+
+    def concat(self, arrays: Any, *, axis: int = 0) -> Any:
+        return self._torch.cat(arrays, axis)
+
+    def cumulative_sum(self, x: Any) -> Any:
+        return x.cumsum(0)
+
+    def where(self, condition: Any, x: Any, y: Any) -> Any:
+        return self._torch.where(condition, x, y)
+
+    def sum(self, x: Any, *, axis: int | None = None) -> Any:
+        return x.sum(axis)
+
+    def clip(self, x: Any, low: float, high: float | None) -> Any:
+        return x.clamp(low, high)
+
+    def matmul(self, x: Any, y: Any) -> Any:
+        return x @ y
 
 
 def is_foreign_array(X: Any) -> bool:

@@ -19,6 +19,7 @@ from taufpl.operators._blocks import (
     Blocks,
     Change,
     ChangeAndReduction,
+    Later,
     Matrix,
     Reduction,
     Selected,
@@ -92,6 +93,18 @@ class LoadedBlock(Block):
             return self.rows.moments(rows, shift)
         d = self.shape[1]
         return np.zeros((d, d)), np.zeros(d)
+
+    def add_later(self, values: Any, rows: Any | None) -> Later:
+        """What `add` tells, together with other things."""
+        return self.rows.add_later(values, rows) if values.shape[0] else Later.known(np.zeros(self.shape[1]))
+
+    def moments_later(self, rows: Any, shift: Vector) -> Later:
+        """What `moments` tells, together with other things."""
+        return self.rows.moments_later(rows, shift) if rows.shape[0] else Later.known(self.moments(rows, shift))
+
+    def combined(self, offset: float, terms: Terms) -> Any:
+        """Offset + sum of factor * vector; needs no rows."""
+        return self._shell.combined(offset, terms)
 
     def squares(self, rows: Any) -> Vector:
         """Sum of squares of every column over some rows."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators._blocks import Blocks, Reduction, Sums, Vector
+from taufpl.operators._blocks import Blocks, LateReduction, Sums, Vector
 from taufpl.problem._block_tasks import Begin, Both, Losses, Pair, Rescore, Weigh
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.projection import Thresholds
@@ -179,12 +179,16 @@ class BlockRankingProblem:
         own = Source(0.0, ((1.0, "own_scores"), (t, "own_moves")), moves="own_moves")
         return own, Source(0.0, ((1.0, "scores"), (t, "moves")), "is_negative", "moves")
 
-    def task(self, sigma: float, t: float) -> Task:
-        """The projection whose answer maximises psi's inner problem (`solvers/_smoothing.py`)."""
+    def task(self, sigma: float, t: float, *, with_moves: bool = True) -> Task:
+        """The projection whose answer maximises psi's inner problem (`solvers/_smoothing.py`).
+
+        Its products with moves are the slope of psi along the step, where that is wanted.
+        """
         c = self.curvature
-        alpha = Source(self.slope / c, ((-1.0 / c, "own_scores"), (-t / c, "own_moves")), moves="own_moves")
+        own_moves, moves = ("own_moves", "moves") if with_moves else (None, None)
+        alpha = Source(self.slope / c, ((-1.0 / c, "own_scores"), (-t / c, "own_moves")), moves=own_moves)
         terms = ((1.0, "centre"), (sigma, "scores"), (sigma * t, "moves"))
-        beta = Source(0.0, terms, "is_negative", "moves")
+        beta = Source(0.0, terms, "is_negative", moves)
         return Task(alpha, beta, (self.n_positive, self.n_negative), self.k, sigma * c)
 
     def first_projection(self, sigma: float) -> Projection:
@@ -227,7 +231,7 @@ class BlockRankingProblem:
         )
 
     def weigh(
-        self, coef: Vector, projection: Projection, t: float, top: Top, also: Reduction | None = None
+        self, coef: Vector, projection: Projection, t: float, top: Top, also: LateReduction | None = None
     ) -> tuple[Point, Sums]:
         """Weigh the pair of a projection at w + t step, and do something else in the same round."""
         own, scores = self.scores(t)

@@ -19,12 +19,13 @@ lengths are tried.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Reduction, State, Sums, Vector
+from taufpl.operators._blocks import Block, Later, LateReduction, Matrix, Reduction, State, Sums, Vector
 from taufpl.projection._round_tasks import Source
 from taufpl.projection._rounds import Projection
 
@@ -52,8 +53,9 @@ class Begin:
         own = xp.take(zeros, positive, axis=0)
         new = {**state, "scores": zeros, "moves": zeros, "own_scores": own, "own_moves": own}
         new["centre"] = xp.full_like(zeros, self.centre)
-        sums = (block.add(own + 1.0, positive), block.add(weights, None))
-        counts = np.array([positive.shape[0], float(block.to_host(xp.sum(weights))[0]), 0.0 if block.exact else 1.0])
+        asked = (block.add_later(own + 1.0, positive), block.add_later(weights, None), Later.plain(xp.sum(weights)))
+        *sums, (n_negative,) = block.settle(*asked)
+        counts = np.array([positive.shape[0], float(n_negative), 0.0 if block.exact else 1.0])
         return new, (counts, *sums)
 
 
@@ -85,8 +87,8 @@ class Step:
         xp = block.xp
         new = dict(state)
         if self.t:
-            new["scores"] = state["scores"] + self.t * state["moves"]
-            new["own_scores"] = state["own_scores"] + self.t * state["own_moves"]
+            for scores, moves in (("scores", "moves"), ("own_scores", "own_moves")):
+                new[scores] = block.combined(0.0, ((1.0, state[scores]), (self.t, state[moves])))
         new["moves"] = block.dot(self.step)
         new["own_moves"] = xp.take(new["moves"], state["positive"], axis=0)
         return new, self.then(block, new)
@@ -110,22 +112,21 @@ class Pair:
     scale: float = 1.0
     ratio: float = 1.0
 
-    def values(self, block: Block, state: State) -> tuple[Any, Any]:
-        """All of alpha, and beta for every row of the block."""
-        xp, (u, mu), cap = block.xp, self.projection.local, self.cap
-        alpha0, beta0 = (_dense(source, state) for source in self.projection.sources)
-        alpha = self.scale * xp.where(alpha0 > u, alpha0 - u, xp.zeros_like(alpha0))
-        beta = xp.where(beta0 > mu, beta0 - mu, xp.zeros_like(beta0))
-        beta = self.ratio * xp.where(beta < cap, beta, xp.full_like(beta, cap))
-        return alpha, xp.where(state["is_negative"], beta, xp.zeros_like(beta))
+    def alpha(self, block: Block, state: State) -> Any:
+        """All of alpha."""
+        over = _dense(self.projection.sources[0], block, state) - self.projection.local[0]
+        return self.scale * block.xp.clip(over, 0.0, None)
+
+    def beta(self, block: Block, state: State) -> Any:
+        """Beta for every row of the block."""
+        xp = block.xp
+        over = _dense(self.projection.sources[1], block, state) - self.projection.local[1]
+        beta = self.ratio * xp.clip(over, 0.0, self.cap)
+        return xp.where(state["is_negative"], beta, xp.zeros_like(beta))
 
 
-def _dense(source: Source, state: State) -> Any:
-    (factor, name), *rest = source.terms
-    total = source.offset + factor * state[name]
-    for factor, name in rest:
-        total = total + factor * state[name]
-    return total
+def _dense(source: Source, block: Block, state: State) -> Any:
+    return block.combined(source.offset, tuple((factor, state[name]) for factor, name in source.terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Recentre:
 
     def __call__(self, block: Block, state: State) -> tuple[State, Sums]:
         """No pass."""
-        centre = state["beta"] if self.pair is None else self.pair.values(block, state)[1]
+        centre = state["beta"] if self.pair is None else self.pair.beta(block, state)
         new = {**state, "centre": centre}
         return new, self.then(block, new)
 
@@ -150,8 +151,7 @@ class Keep:
 
     def __call__(self, block: Block, state: State) -> State:
         """No pass."""
-        alpha, beta = self.pair.values(block, state)
-        return {**state, "alpha": alpha, "beta": beta}
+        return {**state, "alpha": self.pair.alpha(block, state), "beta": self.pair.beta(block, state)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,26 +179,17 @@ class Classes:
         """Found among the largest entries that the block still holds; kept there in their turn."""
         kept = block.scratch.get("classes")
         (u, mu), cap = projection.local, projection.thresholds.cap
+        key = (u, mu, cap)
         alpha = projection.sources[0].above(block, state, u, "alpha")
         beta = projection.sources[1].above(block, state, mu, "beta")
-        if kept is not None and kept[0] is alpha and kept[1] is beta and kept[2] == (u, mu, cap):
+        if kept is not None and kept[0] is alpha and kept[1] is beta and kept[2] == key:
             found: Classes = kept[3]
             return found
-        xp = block.xp
-        over, above = alpha.values - u, beta.values - mu
         if not projection.thresholds.total > 0:
-            over, above = alpha.values * 0.0, beta.values * 0.0
-        active = xp.nonzero(over > 0)[0]
-        free = xp.nonzero((above > 0) & (above < cap))[0]
-        capped = xp.nonzero((above > 0) & (above >= cap))[0]
-        new = cls(
-            xp.take(state["positive"], xp.take(alpha.rows, active, axis=0), axis=0),
-            xp.take(over, active, axis=0),
-            xp.take(beta.rows, free, axis=0),
-            xp.take(above, free, axis=0),
-            xp.take(beta.rows, capped, axis=0),
-        )
-        block.scratch["classes"] = (alpha, beta, (u, mu, cap), new)
+            u = mu = math.inf  # the pair is zero
+        ours, theirs = block.settle(alpha.split_later(u, math.inf), beta.split_later(mu, cap))
+        new = cls(block.xp.take(state["positive"], ours[0], axis=0), ours[1], *theirs)
+        block.scratch["classes"] = (alpha, beta, key, new)
         return new
 
 
@@ -224,26 +215,35 @@ class Weigh:
     bend: float
 
     def __call__(self, block: Block, state: State) -> Sums:
-        """Sums of alpha, alpha^2, beta, counts; of alpha x, beta x, x at the cap; losses; excess over candidates."""
+        """Sums of alpha, alpha^2, beta, losses; counts; sums of alpha x, beta x, x at the cap; tally of candidates."""
+        told: Sums = block.settle(self.later(block, state))[0]
+        return told
+
+    def later(self, block: Block, state: State) -> Later:
+        """The same, together with other things."""
         xp, cap = block.xp, self.projection.thresholds.cap
         classes = Classes.of(self.projection, block, state)
-        own = _dense(self.own_scores, state)
-        below = xp.where(own < self.bend, self.bend - own, xp.zeros_like(own))
-        sums = xp.stack(
-            [
-                xp.sum(classes.alpha),
-                xp.sum(classes.alpha * classes.alpha),
-                xp.sum(classes.beta),
-                xp.sum(xp.astype(below > 0, xp.float64)),
-                xp.sum(below),
-                xp.sum(below * below),
-            ]
-        )
+        sums = (xp.sum(classes.alpha), xp.matmul(classes.alpha, classes.alpha), xp.sum(classes.beta))
         counts = np.array([x.shape[0] for x in (classes.active, classes.free, classes.capped)], dtype=np.float64)
-        at_cap = block.add(xp.astype(classes.capped * 0 + 1, xp.float64), classes.capped)
-        pulls = block.add(classes.alpha, classes.active), block.add(classes.beta, classes.free) + cap * at_cap
-        top = self.scores.above(block, state, float(self.edges[0]), "top").tally(self.edges)
-        return (block.to_host(sums)[0], counts, *pulls, at_cap, top)
+        asked = (
+            Later.stacked(*sums, *_losses(self.own_scores, self.bend, block, state)),
+            block.add_later(classes.alpha, classes.active),
+            block.add_later(classes.beta, classes.free),
+            block.add_later(xp.ones_like(classes.capped, dtype=xp.float64), classes.capped),
+            self.scores.above(block, state, float(self.edges[0]), "top").tally_later(self.edges),
+        )
+
+        def finish(told: Vector, up: Vector, down: Vector, at_cap: Vector, top: Matrix) -> Sums:
+            return told, counts, up, down + cap * at_cap, at_cap, top
+
+        return Later.together(asked, finish)
+
+
+def _losses(own_scores: Source, bend: float, block: Block, state: State) -> tuple[Any, Any, Any]:
+    """How many positives lie below a score, by how much in all, and the sum of squares of that."""
+    xp = block.xp
+    below = xp.clip(bend - _dense(own_scores, block, state), 0.0, None)
+    return xp.count_nonzero(below), xp.sum(below), xp.matmul(below, below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +255,7 @@ class Losses:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """An array of three numbers."""
-        xp, own = block.xp, _dense(self.own_scores, state)
-        below = xp.where(own < self.bend, self.bend - own, xp.zeros_like(own))
-        counted = xp.sum(xp.astype(below > 0, xp.float64))
-        return (block.to_host(xp.stack([counted, xp.sum(below), xp.sum(below * below)]))[0],)
+        return (np.stack(block.to_host(*_losses(self.own_scores, self.bend, block, state))),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,15 +277,17 @@ class Curvature:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Counts of the rows taken, then Gram and sum of both kinds."""
+        told: Sums = block.settle(self.later(block, state))[0]
+        return told
+
+    def later(self, block: Block, state: State) -> Later:
+        """The same, together with other things."""
         classes = Classes.of(self.projection, block, state)
-        found: list[Any] = []
-        counts = []
-        for rows, shift, stride in zip((classes.active, classes.free), self.shifts, self.strides, strict=True):
-            taken = rows[::stride]
-            gram, total = block.moments(taken, shift)
-            found += [gram, total]
-            counts.append(float(taken.shape[0]))
-        return (np.array(counts), *found)
+        pairs = zip((classes.active, classes.free), self.strides, strict=True)
+        taken = [rows if stride == 1 else rows[::stride] for rows, stride in pairs]
+        counts = np.array([float(rows.shape[0]) for rows in taken])
+        asked = tuple(map(block.moments_later, taken, self.shifts))
+        return Later.together(asked, lambda active, free: (counts, *active, *free))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +301,9 @@ class HessianProduct:
         """Two vectors and two numbers."""
         classes = Classes.of(self.projection, block, state)
         images = [block.dot(self.vector, rows) for rows in (classes.active, classes.free)]
-        pulls = [block.add(image, rows) for image, rows in zip(images, (classes.active, classes.free), strict=True)]
-        sums = block.to_host(*(block.xp.sum(image) for image in images))
-        return (*pulls, float(sums[0]), float(sums[1]))
+        pulls = map(block.add_later, images, (classes.active, classes.free))
+        up, down, sums = block.settle(*pulls, Later.plain(*map(block.xp.sum, images)))
+        return up, down, float(sums[0]), float(sums[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +314,14 @@ class RowSums:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Two vectors."""
-        classes = Classes.of(self.projection, block, state)
-        ones = (classes.alpha * 0.0 + 1.0, classes.beta * 0.0 + 1.0)
-        return block.add(ones[0], classes.active), block.add(ones[1], classes.free)
+        told: Sums = block.settle(self.later(block, state))[0]
+        return told
+
+    def later(self, block: Block, state: State) -> Later:
+        """The same, together with other things."""
+        xp, classes = block.xp, Classes.of(self.projection, block, state)
+        pairs = ((classes.alpha, classes.active), (classes.beta, classes.free))
+        return Later.together([block.add_later(xp.ones_like(x), rows) for x, rows in pairs], lambda *sums: sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,11 +336,12 @@ class Squares:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Reduction: two in one round."""
+    """Reduction: two in one round, and in one transfer."""
 
-    first: Reduction
-    second: Reduction
+    first: LateReduction
+    second: LateReduction
 
     def __call__(self, block: Block, state: State) -> Sums:
         """What the first returns, then the second."""
-        return (*self.first(block, state), *self.second(block, state))
+        first, second = block.settle(self.first.later(block, state), self.second.later(block, state))
+        return (*first, *second)

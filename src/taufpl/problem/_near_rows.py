@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, State, Sums, Vector
+from taufpl.operators._blocks import Block, Later, State, Sums, Vector
 from taufpl.projection._rounds import Projection
 
 
@@ -148,12 +148,16 @@ class HeldMoments:
         free, capped = (xp.take(split.rows, places, axis=0) for places in (split.free, split.capped))
         alpha, beta = xp.take(split.alpha, split.active, axis=0), xp.take(split.beta, split.free, axis=0)
         taken = [rows[::stride] for rows, stride in zip((active, free), self.strides, strict=True)]
-        moments = [block.moments(rows, shift) for rows, shift in zip(taken, self.shifts, strict=True)]
         counts = np.array([x.shape[0] for x in (active, free, capped, *taken)], dtype=np.float64)
         above = xp.take(split.beta, split.capped, axis=0)
-        distances = block.to_host(xp.stack([xp.sum(x) for x in (alpha, beta, above)]))[0]
-        pulls = (block.add(alpha, active), block.add(beta, free), block.add(xp.ones_like(above), capped))
-        return (counts, distances, *moments[0], *moments[1], *pulls)
+        distances, own, other, *pulls = block.settle(
+            Later.stacked(*map(xp.sum, (alpha, beta, above))),
+            *map(block.moments_later, taken, self.shifts),
+            block.add_later(alpha, active),
+            block.add_later(beta, free),
+            block.add_later(xp.ones_like(above), capped),
+        )
+        return (counts, distances, *own, *other, *pulls)
 
 
 @dataclass(frozen=True, slots=True)

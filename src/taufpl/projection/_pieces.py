@@ -11,11 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
+
+
+def distinct(values: Vector) -> Vector:
+    """Numbers in ascending order, each once: `numpy.unique` without the rest of it, which takes longer than this."""
+    values = np.sort(values)
+    is_new = np.empty(len(values), dtype=bool)
+    is_new[:1] = True
+    np.not_equal(values[1:], values[:-1], out=is_new[1:])
+    return values[is_new]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +89,20 @@ class Samples:
 
     def chords(self, size: int) -> Pieces:
         """The function from above, for a vector of so many entries."""
-        slopes = -np.diff(self.excess) / np.diff(self.at)
+        slopes = (self.excess[:-1] - self.excess[1:]) / (self.at[1:] - self.at[:-1])
         # Of a short chord, rounding leaves little; the tangents at both ends know better.
-        slopes = np.clip(slopes, self.n_from[1:], self.n_above[:-1])
+        slopes = np.minimum(np.maximum(slopes, self.n_from[1:]), self.n_above[:-1])
         return Pieces(self.at, self.excess, np.concatenate(([size], slopes, [0.0])))
 
     def tangents(self) -> Pieces:
         """The function from below: the highest of all tangents."""
-        width = np.diff(self.at)
+        width = self.at[1:] - self.at[:-1]
         left, right = self.n_above[:-1], self.n_from[1:]
         apart = left - right
         with np.errstate(invalid="ignore", divide="ignore"):
             reach = (self.excess[:-1] - self.excess[1:] - right * width) / apart
         # Without an entry in between, both tangents are the same line.
-        reach = np.clip(np.where(apart > 0, reach, 0.5 * width), 0.0, width)
+        reach = np.minimum(np.maximum(np.where(apart > 0, reach, 0.5 * width), 0.0), width)
         at = np.empty(2 * len(self.at))
         value = np.empty_like(at)
         at[::2], value[::2] = self.at, self.excess
@@ -162,7 +173,7 @@ class Equation:
         left, right = self.ends(np.array([level]))
         return float(left[0]), float(right[0])
 
-    def threshold(self, total: Vector, level: Vector) -> Vector:
+    def threshold(self, total: Numbers, level: Numbers) -> Numbers:
         """Threshold of alpha: lambda = (C - L) / k."""
         return ((total - level) / self.k + self.balance) / self.weight
 
@@ -171,7 +182,7 @@ class Equation:
         widest = self.k * (self.flat_right - self.flat_left)
         if not math.isfinite(widest):
             return self._flat()
-        levels = np.unique(np.concatenate((self.fall[0], self.rise[0])))
+        levels = distinct(np.concatenate((self.fall[0], self.rise[0])))
         levels = levels[levels >= self.minimum]
         left, right = self.ends(levels)
         left[0], right[0] = self.flat_left, self.flat_right
@@ -187,15 +198,15 @@ class Equation:
     def _on_piece(self, level: float, beyond: float, left: float, right: float) -> Root:
         """Between two levels all but S is linear."""
         middle = 0.5 * (level + beyond) if math.isfinite(beyond) else level + 1.0
-        falling = self.n_falling - max(1, int(np.searchsorted(self.fall[0], middle)))
-        rising = self.first_rising + max(1, int(np.searchsorted(self.rise[0], middle)))
+        falling = self.n_falling - max(1, int(self.fall[0].searchsorted(middle)))
+        rising = self.first_rising + max(1, int(self.rise[0].searchsorted(middle)))
         widening = 1.0 / (self.beta.count[falling] - self.k) + 1.0 / (self.k - self.beta.count[rising])
         total = self.k * (right - left)
-        u = float(self.threshold(np.array(total), np.array(level)))
+        start = self.threshold(total, level)
         speed = (widening - 1.0 / self.k) / self.weight
         growth = self.k * widening / speed
-        u = self._meet(u, total, growth)
-        shift = (u - float(self.threshold(np.array(total), np.array(level)))) / speed
+        u = self._meet(start, total, growth)
+        shift = (u - start) / speed
         left -= shift / (self.beta.count[falling] - self.k)
         right += shift / (self.k - self.beta.count[rising])
         numbers = (level + shift, u, left, right, self.k * (right - left))

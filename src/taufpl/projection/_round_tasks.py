@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Matrix, Selected, State, Sums, Vector
+from taufpl.operators._blocks import Block, Later, Matrix, Selected, State, Sums, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Look:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Two arrays, to be added up over blocks."""
-        alpha = self.alpha.above(block, state, self.floors[0], "alpha").tally(self.alpha_edges)
+        alpha = self.alpha.above(block, state, self.floors[0], "alpha").tally_later(self.alpha_edges)
         beta = self.beta.above(block, state, self.floors[1], "beta")
         if not self.with_total:
-            return alpha, beta.tally(self.beta_edges)
+            return block.settle(alpha, beta.tally_later(self.beta_edges))
         xp, moves = block.xp, self.beta.moved(state)
         moved = xp.sum(beta.values) * 0.0 if moves is None else xp.sum(xp.take(moves, beta.rows, axis=0))
-        return alpha, np.stack(block.to_host(xp.sum(beta.values), moved))
+        return block.settle(alpha, Later.stacked(xp.sum(beta.values), moved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,9 @@ class Fetch:
             (self.beta, self.beta_intervals, self.floors[1], "beta"),
         ):
             selected = source.above(block, state, floor, slot)
-            found.append(selected.fetch(intervals, source.moved(state), self.most))
-        return found[0], found[1]
+            found.append(selected.fetch_later(intervals, source.moved(state), self.most))
+        alpha, beta = block.settle(*block.settle(*found))
+        return alpha, beta
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +115,6 @@ class Sample:
         for source, stride in ((self.alpha, self.strides[0]), (self.beta, self.strides[1])):
             terms = tuple((factor, state[name][::stride]) for factor, name in source.terms)
             among = None if source.among is None else state[source.among][::stride]
-            found.append(block.to_host(block.select(-math.inf, source.offset, terms, among).values)[0])
-        return found[0], found[1]
+            found.append(block.select(-math.inf, source.offset, terms, among).values)
+        alpha, beta = block.to_host(*found)
+        return alpha, beta

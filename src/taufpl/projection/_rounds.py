@@ -11,6 +11,7 @@ an interval, the next candidates are quantiles of them: ties are met exactly, th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators._blocks import Blocks, Matrix, Sums, Vector
-from taufpl.projection._pieces import Equation, Pieces, Root, Samples
+from taufpl.projection._pieces import Equation, Pieces, Root, Samples, distinct
 from taufpl.projection._round_tasks import Fetch, Look, Sample, Source
 from taufpl.projection._segments import Segment, assembled, moved_over
 from taufpl.projection._thresholds import Thresholds, next_widths
@@ -188,8 +189,8 @@ class _Search:
         self._look(_near(alpha, u) - self.origins[0], places - self.origins[1], self.blocks.reduce)
 
     def _look(self, alpha: Vector, beta: Vector, run: FirstLook) -> None:
-        alpha = np.unique(alpha)
-        beta = np.empty(0) if self.share else np.unique(beta)
+        alpha = distinct(alpha)
+        beta = np.empty(0) if self.share else distinct(beta)
         self.floors = (float(min([self.floors[0], *alpha[:1]])), float(min([self.floors[1], *beta[:1]])))
         found = run(Look(*self.sources, alpha, beta, self.floors, self.share))
         if self.share:
@@ -213,7 +214,7 @@ class _Search:
         n_positive, n_negative = self.task.sizes
         chords = self._equation(alpha.chords(n_positive), None if beta is None else beta.chords(n_negative))
         tangents = self._equation(alpha.tangents(), None if beta is None else beta.tangents())
-        scale = abs(self.balance) * self.task.k + np.max(np.abs(chords.rise[0][:1]), initial=0.0)
+        scale = abs(self.balance) * self.task.k + max(map(abs, chords.rise[0][:1].tolist()), default=0.0)
         above, below = chords.solve().level, tangents.solve().level
         slack = _ROUNDING * (scale + abs(above) + abs(below))
         high, low = above + slack, below - slack
@@ -221,8 +222,8 @@ class _Search:
         apart = low > chords.minimum and inner[0] < inner[1]
         most = self.task.k * (outer[1] - outer[0])
         least = self.task.k * (inner[1] - inner[0]) if apart else 0.0
-        u_low = float(tangents.threshold(np.array(least), np.array(low if apart else high)))
-        u_high = float(tangents.threshold(np.array(most), np.array(high)))
+        u_low = tangents.threshold(least, low if apart else high)
+        u_high = tangents.threshold(most, high)
         if not self.share:
             u_low = max(u_low, tangents.alpha.inverse(most))
             u_high = min(u_high, chords.alpha.inverse(least)) if least > 0 else u_high
@@ -234,7 +235,7 @@ class _Search:
         if self.share:
             return ours, []
         assert beta is not None
-        pad = _ROUNDING * (float(np.max(np.abs(beta.at))) + abs(self.origins[1]))
+        pad = _ROUNDING * (max(abs(float(beta.at[0])), abs(float(beta.at[-1]))) + abs(self.origins[1]))
         if apart:
             return ours, [_padded(outer[0], inner[0], pad), _padded(inner[1], outer[1], pad)]
         return ours, [_padded(*outer, pad)]
@@ -322,14 +323,14 @@ def _near(values: Vector, threshold: float) -> Vector:
 
 def _expected(samples: Samples, size: int, low: float, high: float) -> float:
     """About how many entries lie between two thresholds and on none that is known."""
-    at = np.concatenate(([low], samples.at[(samples.at > low) & (samples.at < high)], [high]))
+    known = samples.at.tolist()
+    first, last = bisect_right(known, low), bisect_left(known, high)
     total = 0.0
-    for a, b in pairwise(at):
-        i = int(np.searchsorted(samples.at, a, side="right")) - 1
+    for i, (a, b) in enumerate(pairwise([low, *known[first:last], high]), first - 1):
         above = float(samples.n_above[i]) if i >= 0 else float(size)
-        beyond = float(samples.n_from[i + 1]) if i + 1 < len(samples.at) else 0.0
-        if 0 <= i < len(samples.at) - 1:
-            total += (above - beyond) * (b - a) / (samples.at[i + 1] - samples.at[i])
+        beyond = float(samples.n_from[i + 1]) if i + 1 < len(known) else 0.0
+        if 0 <= i < len(known) - 1:
+            total += (above - beyond) * (b - a) / (known[i + 1] - known[i])
         else:
             total += above - beyond
     return total

@@ -32,6 +32,8 @@ class Segment:
     @classmethod
     def of(cls, low: float, high: float, sums: Vector, parts: list[Matrix]) -> Segment:
         """Put together what blocks have sent."""
+        if len(parts) == 1:
+            return cls(low, high, sums, parts[0][0], parts[0][1])
         entries, moves = np.concatenate(parts, axis=1)
         order = np.argsort(entries, kind="stable")
         return cls(low, high, sums, entries[order], moves[order])
@@ -40,8 +42,9 @@ class Segment:
         """Where the function bends, its values, and the counts right of all corners but the last."""
         at = np.concatenate(([self.low], self.entries, [self.high]))
         count = self.sums[0] + np.arange(len(self.entries), -1.0, -1.0)
-        steps = count * np.diff(at)
-        value = self.sums[1] + np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+        value = np.zeros(len(at))
+        np.cumsum((count * (at[1:] - at[:-1]))[::-1], out=value[-2::-1])
+        value += self.sums[1]
         return at, value, count
 
     def moved(self, threshold: float) -> float:

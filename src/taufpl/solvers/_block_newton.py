@@ -226,7 +226,8 @@ class _Run:
 
     def _project(self, guess: Thresholds | None, first: FirstLook | None = None) -> None:
         self.n_projections += 1
-        self.projection = project_by_rounds(self.blocks, self.problem.task(self.sigma, self.t), guess, first)
+        task = self.problem.task(self.sigma, self.t, with_moves=False)
+        self.projection = project_by_rounds(self.blocks, task, guess, first)
 
     def _weigh(self, top: Top, *, with_curvature: bool = False) -> None:
         """Take the last projection as the point's."""

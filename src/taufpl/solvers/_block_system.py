@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._base import add_square
-from taufpl.operators._blocks import Reduction, Sums
+from taufpl.operators._blocks import LateReduction, Sums
 from taufpl.problem._block_problem import BlockRankingProblem, Point, Totals
 from taufpl.problem._block_tasks import Curvature, HessianProduct, RowSums, Squares
 from taufpl.projection import Thresholds
@@ -54,7 +54,7 @@ class BlockSystem:
         self._diagonals: tuple[Vector, Vector] | None = None
         self.point: Point | None = None
 
-    def task(self, projection: Projection, counts: tuple[int, int, int]) -> Reduction:
+    def task(self, projection: Projection, counts: tuple[int, int, int]) -> LateReduction:
         """What to ask blocks for; the counts of the classes need only be about right."""
         if not self.factored:
             return RowSums(projection)
