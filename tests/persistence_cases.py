@@ -69,6 +69,8 @@ MODELS = {
         SimpleImputer(), StandardScaler(), TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=0)
     ).fit(X, Y),
 }
+# These travel as model files alone.
+KERNEL_MODELS = [name for name in MODELS if "kernel" in name]
 
 
 def table(n=1500, seed=0):

@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import LinearSVC
 
-from persistence_cases import FRAME, FRAME_Y, MODELS, NAMES, X, Y, columns, guarded, rows, table
+from persistence_cases import FRAME, FRAME_Y, KERNEL_MODELS, MODELS, NAMES, X, Y, columns, guarded, rows, table
 from taufpl import TauFPLClassifier, TauFPLRanker
 from taufpl.exceptions import ExportError
 from taufpl.persistence import to_json, to_sql
@@ -101,7 +101,8 @@ def check(model, data):
     assert [form["positive_label"] if row[0] else form["negative_label"] for row in conditions] == expected
 
 
-LINEAR = [name for name in MODELS if name not in ("forest", "boosting", "support vectors", "sparse support vectors")]
+OTHERS = ("forest", "boosting", "support vectors", "sparse support vectors", *KERNEL_MODELS)
+LINEAR = [name for name in MODELS if name not in OTHERS]
 
 
 @pytest.mark.parametrize("name", LINEAR)

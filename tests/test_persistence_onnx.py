@@ -36,7 +36,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from estimator_cases import ScoreItself
-from persistence_cases import FRAME, FRAME_Y, MODELS, NAMES, X, Y, columns, guarded, rows, table
+from persistence_cases import FRAME, FRAME_Y, KERNEL_MODELS, MODELS, NAMES, X, Y, columns, guarded, rows, table
 from taufpl import TauFPLClassifier, TauFPLRanker
 from taufpl.exceptions import ExportError
 from taufpl.persistence import save_onnx, to_onnx
@@ -103,9 +103,10 @@ def check_single(model, X_sample, data=MANY):
     assert len(np.unique(label)) == 2
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in MODELS if name not in ("support vectors", "sparse support vectors", "float32", "ranker")]
-)
+OTHERWISE = ("support vectors", "sparse support vectors", "float32", "ranker", *KERNEL_MODELS)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in OTHERWISE])
 def test_decisions_of_every_model_on_ten_thousand_rows(name):
     check_double(MODELS[name](), X)
 
