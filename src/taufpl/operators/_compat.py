@@ -70,9 +70,14 @@ class _TorchNames:
         return x @ y
 
 
+# Arrays that do not say what library they are of.
+_SILENT = (("torch", "Tensor"), ("cupy", "ndarray"))
+
+
 def is_foreign_array(X: Any) -> bool:
-    """An array by the array API standard or of PyTorch, which has another way to say so."""
+    """An array by the array API standard, or of PyTorch or CuPy, which have other ways to say so."""
     if isinstance(X, np.ndarray | np.generic):
         return False
-    torch = sys.modules.get("torch")
-    return hasattr(X, "__array_namespace__") or (torch is not None and isinstance(X, torch.Tensor))
+    loaded = ((sys.modules.get(library), name) for library, name in _SILENT)
+    kinds = tuple(getattr(module, name) for module, name in loaded if module is not None)
+    return hasattr(X, "__array_namespace__") or isinstance(X, kinds)
