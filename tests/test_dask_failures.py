@@ -8,9 +8,10 @@ import time
 import numpy as np
 import pytest
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 
 import dask.array as da
+from distributed import KilledWorker
 
 from block_tasks import Begin, Kill, KillOnce, Move, Slow, Total
 from dask_cases import await_two_workers, rows_and_labels, tasks_left, two_workers
@@ -84,7 +85,7 @@ def test_a_block_that_ends_every_worker_is_given_up(client):
     try:
         with as_blocks(chunked(X), y, block_bytes=1) as blocks:
             # Dask may blame the task that killed the workers, or one whose result they held.
-            with pytest.raises(distributed.KilledWorker) as caught:
+            with pytest.raises(KilledWorker) as caught:
                 blocks.reduce(Kill())
             assert "memory_limit" in "".join(caught.value.__notes__)
     finally:
