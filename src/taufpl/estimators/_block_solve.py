@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.estimators._block_table import Part
-from taufpl.estimators._solve import AIM, PLAIN, TOO_FINE, TRUSTED_SHARE, SolverChoice
+from taufpl.estimators._solve import AIM, PLAIN, TOO_FINE, TRUSTED_SHARE, SolverChoice, after, shifted
 from taufpl.operators import Block
 from taufpl.operators._block_order import order_statistic
 from taufpl.operators._blocks import State, Sums
 from taufpl.problem import BlockRankingProblem, Certificate
-from taufpl.solvers import BlockNewton, BlockResult, Callback, Record
+from taufpl.solvers import BlockNewton, BlockResult, Callback
 
 Vector = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def solve_block_ranking(
             break
         if possible < TOO_FINE:
             return _solve_with_less(problem, choice, possible)
-        following = _shifted(callback, result)
+        following = shifted(callback, result.history)
         latest = _solver(choice, AIM * possible).solve(problem, latest, following)
         result = _joined(result, latest)
     return BlockRanking(result, not result.coef.any(), latest)
@@ -202,23 +202,6 @@ def _ones(block: Block, rows: Any) -> Any:
     return block.asarray(np.ones(int(rows.shape[0])))
 
 
-def _shifted(callback: Callback | None, before: BlockResult) -> Callback | None:
-    """Pass records on with the rounds, passes and seconds of an earlier run added."""
-    if callback is None or not before.history:
-        return callback
-    last = before.history[-1]
-    return lambda record: callback(_after(last, record))
-
-
-def _after(last: Record, record: Record) -> Record:
-    return replace(
-        record,
-        n_rounds=last.n_rounds + record.n_rounds,
-        n_passes=last.n_passes + record.n_passes,
-        seconds=last.seconds + record.seconds,
-    )
-
-
 def _joined(first: BlockResult, second: BlockResult) -> BlockResult:
     """The second result, which started from the first, with the cost of both."""
     last = first.history[-1]
@@ -228,5 +211,5 @@ def _joined(first: BlockResult, second: BlockResult) -> BlockResult:
         n_projections=first.n_projections + second.n_projections,
         n_rounds=first.n_rounds + second.n_rounds,
         n_passes=first.n_passes + second.n_passes,
-        history=first.history + tuple(_after(last, record) for record in second.history),
+        history=first.history + tuple(after(last, record) for record in second.history),
     )

@@ -80,7 +80,7 @@ def solve_ranking(
             return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
         if possible < TOO_FINE:
             return _solve_with_less(problem, choice, possible)
-        following = _shifted(callback, result)
+        following = shifted(callback, result.history)
         result = _joined(result, choice.make(AIM * possible).solve(problem, result, following))
     return Ranking(result, collapsed=not result.coef.any())
 
@@ -117,16 +117,22 @@ def _solve_with_less(problem: RankingProblem, choice: SolverChoice, possible: fl
     return Ranking(kept, collapsed=False)
 
 
-def _shifted(callback: Callback | None, before: Result) -> Callback | None:
-    """Pass records on with the passes and seconds of an earlier run added."""
-    if callback is None or not before.history:
+def shifted(callback: Callback | None, history: tuple[Record, ...]) -> Callback | None:
+    """Pass records on with the cost of an earlier run added."""
+    if callback is None or not history:
         return callback
-    last = before.history[-1]
-    return lambda record: callback(_after(last, record))
+    last = history[-1]
+    return lambda record: callback(after(last, record))
 
 
-def _after(last: Record, record: Record) -> Record:
-    return replace(record, n_passes=last.n_passes + record.n_passes, seconds=last.seconds + record.seconds)
+def after(last: Record, record: Record) -> Record:
+    """A record of a run that began where another one ended."""
+    return replace(
+        record,
+        n_passes=last.n_passes + record.n_passes,
+        seconds=last.seconds + record.seconds,
+        n_rounds=last.n_rounds + record.n_rounds,
+    )
 
 
 def _joined(first: Result, second: Result) -> Result:
@@ -136,5 +142,5 @@ def _joined(first: Result, second: Result) -> Result:
         second,
         n_iter=first.n_iter + second.n_iter,
         n_passes=first.n_passes + second.n_passes,
-        history=first.history + tuple(_after(last, record) for record in second.history),
+        history=first.history + tuple(after(last, record) for record in second.history),
     )
