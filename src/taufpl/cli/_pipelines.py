@@ -50,8 +50,8 @@ def fit(data: Training, settings: Settings) -> Any:
       and scales are part of the scorer, so that they are learned inside it, from the rows that are left:
       NeymanPearsonClassifier around the whole pipeline.
     - "cross", "oob" and "train" prove nothing, and measure on rows that their fold, or round, has not fitted on. For
-      scorers of scikit-learn the pipeline stays inside, as it costs nothing. A TauFPLClassifier chooses its ranking
-      once for all folds, and runs on preprocessing that is learned once, from all rows: without labels, one row moves
+      scorers of scikit-learn the pipeline stays inside, as it costs nothing. Our own classifiers choose their ranking
+      once for all folds, and run on preprocessing that is learned once, from all rows: without labels, one row moves
       a mean by one in n, which is nothing beside what the choice of the ranking does.
 
     The layout (which column is a number, which is dropped) is told from the whole file in either case, as if whoever
