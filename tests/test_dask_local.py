@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
-from taufpl.operators import as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
+from taufpl import TauFPLRanker
+from taufpl.operators import FileRows, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
 from taufpl.operators._block_labels import check_rows, divide, draw_folds
 from taufpl.operators._block_order import Entries, order_statistic
 from taufpl.operators._elsewhere import column_names
@@ -68,6 +69,20 @@ def test_rows_are_read_when_a_task_multiplies_and_never_all_at_once():
         assert counted.n_read == [50] * 12
         blocks.change_and_reduce(Begin(np.ones(5)))
         assert counted.n_read == [50] * 24
+
+
+def test_whatever_dask_makes_of_an_index_a_file_is_read_by_it(tmp_path):
+    X, _ = rows_and_labels(n_rows=600)
+    X[:, 1] += 3.0 * (X[:, 0] > 0)
+    np.save(tmp_path / "X.npy", X)
+    rows = da.from_array(FileRows.from_npy(tmp_path / "X.npy"), chunks=(130, 5))
+    cuts = [np.s_[::2], np.s_[3], np.s_[:, 0], np.s_[::-1, 1:4], np.s_[[5, 400, 7]], np.s_[-1, -1], np.s_[:, None, 2]]
+    for cut in cuts:
+        np.testing.assert_array_equal(rows[cut].compute(), X[cut])
+    # The label is a column of the same file.
+    y = (rows[:, 0] > 0).astype(int)
+    lazy, memory = TauFPLRanker(0.1, 0.1).fit(rows[:, 1:], y), TauFPLRanker(0.1, 0.1).fit(X[:, 1:], X[:, 0] > 0)
+    assert lazy.primal_objective_ == pytest.approx(memory.primal_objective_, rel=2e-4)
 
 
 def test_a_source_that_changes_is_noticed():
