@@ -162,6 +162,21 @@ def test_a_fitted_scorer_is_calibrated_where_the_rows_are(form, scorer, tmp_path
     np.testing.assert_allclose(found, memory.decision_function(X[200:]), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.parametrize("form", ["to_sparse_csr", "bfloat16", "half", "requires_grad_", "short"])
+def test_a_fitted_scorer_takes_tensors_of_every_form(form):
+    torch = pytest.importorskip("torch")
+    whole = np.round(X)
+    scorer = LogisticRegression().fit(whole[:200], Y[:200])
+    memory = NeymanPearsonClassifier(scorer, 0.1, cv="prefit").fit(whole[200:], Y[200:])
+    rows = getattr(torch.asarray(whole[200:]), form)()
+    model = NeymanPearsonClassifier(scorer, 0.1, cv="prefit").fit(rows, torch.asarray(Y[200:]))
+    assert model.threshold_ == pytest.approx(memory.threshold_, rel=1e-12)
+    scores = model.decision_function(rows)
+    assert scores.layout == torch.strided
+    np.testing.assert_allclose(gathered(scores), memory.decision_function(whole[200:]), atol=1e-12)
+
+
 @pytest.mark.parametrize("form", ["dask threads", "torch float32", "array_api_strict"])
 def test_recalibrated_where_the_rows_are(form, tmp_path):
     model = TauFPLClassifier(0.1, threshold="np", random_state=0, **PAPER).fit(X, Y)
