@@ -8,7 +8,9 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import dask
 import dask.array as da
+import dask.bag as bag
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -224,6 +226,22 @@ def bad_value(X, value):
 def test_what_is_refused(wrap, model, data, labels, error, message):
     with pytest.raises(error, match=message):
         clone(model).fit(wrap(data), labels)
+
+
+@pytest.mark.parametrize("collection", [dask.delayed(X), bag.from_sequence(X.tolist())], ids=["delayed", "bag"])
+def test_collections_of_unknown_shape_are_refused(collection):
+    message = "must be a dask array .*, got (Delayed|Bag).*from_delayed"
+    ranker, scorer = TauFPLRanker(0.1, 0.1).fit(X, Y), LogisticRegression().fit(X, Y)
+    calls = (
+        partial(TauFPLRanker().fit, collection, Y),
+        partial(TauFPLRanker().fit, da.from_array(X, chunks=(200, 4)), collection),
+        partial(ranker.predict, collection),
+        partial(NeymanPearsonClassifier(ranker, cv="prefit").fit, collection, Y),
+        partial(NeymanPearsonClassifier(scorer, cv="prefit").fit, collection, Y),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match=message):
+            call()
 
 
 def test_others_scorers_must_come_fitted():

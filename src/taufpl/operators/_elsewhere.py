@@ -42,6 +42,8 @@ def column_names(X: Any) -> list[str] | None:
 
 def header(X: Any) -> Any:
     """Something without rows that has the columns of X, and their names where there are any."""
+    if source.is_collection(X):
+        source.check_kind(X)
     return X._meta if source.is_frame(X) else X
 
 

@@ -64,6 +64,7 @@ def map_rows(X: Any, function: Callable[[Any], Vector]) -> Any:
     """
     if is_foreign_array(X):
         return like(X, function(rows_on_host(X)))
+    source.check_kind(X)
     apply = partial(_apply, function)
     if source.is_array(X):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
