@@ -94,6 +94,23 @@ def test_a_source_that_changes_is_noticed():
             blocks.change_and_reduce(Begin(np.ones(5)))
 
 
+@pytest.mark.parametrize("collection", [dense, frame])
+def test_rows_on_a_cluster_without_a_client_are_refused(collection):
+    distributed = pytest.importorskip("distributed")
+    X, y = rows_and_labels()
+    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**settings, set_as_default=False) as client:
+        held, labels = client.persist(collection(X)), client.persist(da.from_array(y, chunks=20))
+        with pytest.raises(ValueError, match=r"X lies on the workers .* no current client.*as_current"):
+            as_blocks(held, y)
+        with as_blocks(held, labels, client=client) as blocks:
+            np.testing.assert_array_equal(np.vstack([rows for rows, _ in blocks.gather(Whole())]), X)
+    with pytest.raises(ValueError, match="X lies on the workers .* persist X anew"):
+        as_blocks(held, y)
+    with pytest.raises(ValueError, match="y lies on the workers"):
+        as_blocks(collection(X), labels)
+
+
 def test_who_is_elsewhere():
     X, _ = rows_and_labels()
     assert is_elsewhere(dense(X))

@@ -187,7 +187,7 @@ def read_chunks(collection: Any, delayed: Any) -> Chunks:
     """Take a collection apart. Where it does not say how large its chunks are, they are computed once to see."""
     keys = [part.key for part in delayed]
     graph = dict(delayed[0].__dask_graph__())
-    has_futures = "distributed" in sys.modules and bool(sys.modules["distributed"].futures_of(collection))
+    has_futures = lies_on_workers(collection)
     chunks = Chunks(graph, keys, [], [], has_futures)
     known = is_array(collection) and not any(map(math.isnan, collection.shape))
     if known and not scipy.sparse.issparse(collection._meta):
@@ -249,6 +249,21 @@ def _is_one_of(X: Any, module: str, *names: str) -> bool:
     """By type: a delayed object has every attribute that it is asked for. What is not loaded, X is not of."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(X, tuple(getattr(loaded, name) for name in names))
+
+
+def lies_on_workers(X: Any) -> bool:
+    """Whether some of X is on the workers of a cluster already."""
+    return is_collection(X) and "distributed" in sys.modules and bool(sys.modules["distributed"].futures_of(X))
+
+
+def check_reachable(X: Any, name: str) -> None:
+    """Without a client, refuse what only a cluster can give."""
+    if lies_on_workers(X):
+        raise ValueError(
+            f"{name} lies on the workers of a cluster, and there is no current client to reach them by. Make it "
+            "current, with client.as_current(), or give client= to as_blocks; if it was closed, make a new one and "
+            f"persist {name} anew."
+        )
 
 
 def check_kind(X: Any, name: str = "X", wanted: str = "a dask array with two dimensions or a dask dataframe") -> None:

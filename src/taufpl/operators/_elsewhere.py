@@ -89,6 +89,16 @@ def as_blocks(
         state = {"number": 0, "start": 0} if y is None else {"number": 0, "start": 0, "labels": y}
         return LocalBlocks([as_floats(X)], [state])
     client = _current_client() if client is None else client
+    if client is not None:
+        # Sizes that are not known are computed where the rows are.
+        with client.as_current():
+            return _blocks(X, y, persist, block_bytes, client)
+    source.check_reachable(X, "X")
+    source.check_reachable(y, "y")
+    return _blocks(X, y, persist, block_bytes, None)
+
+
+def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, client: Any) -> Blocks:
     room = source.Room(n_threads(), _MEMORY_A_THREAD * n_threads()) if client is None else workers_room(client)
     chunks, n_features = source.read_rows(X, room)
     n_rows = sum(chunks.sizes)
