@@ -138,6 +138,22 @@ def test_several_tolerances_around_a_ranker():
     np.testing.assert_array_equal(lazy.compute(), model.decide(X))
 
 
+@pytest.mark.parametrize("form", ["dask threads", "dask dataframe", "torch float64", "torch csr", "array_api_strict"])
+def test_accuracy_where_the_rows_are(form, tmp_path):
+    weights = np.random.default_rng(0).uniform(size=len(Y))
+    data, labels = cases.ELSEWHERE[form](X, Y, tmp_path)
+    lazy = da.from_array(weights, chunks=77) if form.startswith("dask") else tensor(weights)
+    for model in TauFPLRanker(0.1, 0.1), NeymanPearsonClassifier(TauFPLRanker(0.1, 0.1), 0.1, random_state=0):
+        model.fit(data, labels)
+        hits = gathered(model.predict(data)) == Y
+        assert 0.7 < hits.mean() < 1.0
+        assert model.score(data, labels) == pytest.approx(hits.mean())
+        assert model.score(data, Y) == pytest.approx(hits.mean())
+        expected = pytest.approx(np.average(hits, weights=weights))
+        assert model.score(data, labels, weights) == expected
+        assert model.score(data, labels, sample_weight=lazy) == expected
+
+
 # Fitted scorers, and thresholds that are chosen anew.
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, is_outlier_detector
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -26,7 +26,7 @@ from taufpl.estimators._block_table import read_part
 from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import LinearScorer, score_rounding
+from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
 from taufpl.estimators._strategies import STRATEGIES, Outcome, largest
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.operators import is_elsewhere, lazy_labels
@@ -37,7 +37,7 @@ from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, Trai
 Vector = NDArray[np.float64]
 
 
-class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimatorMixin, BaseEstimator):
     """Any scikit-learn scorer, with a threshold that keeps the false-positive rate at or under tau.
 
     Parameters

@@ -15,7 +15,7 @@ from taufpl.operators import _dask_source as source
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._convert import as_operator
 from taufpl.operators._dask_chunks import join_rows
-from taufpl.operators._foreign import array_labels, array_scores, like, rows_on_host
+from taufpl.operators._foreign import array_labels, array_scores, like, rows_on_host, to_numpy
 
 Vector = NDArray[np.float64]
 
@@ -84,6 +84,15 @@ def lazy_labels(scores: Any, classes: NDArray[Any]) -> Any:
     if is_foreign_array(scores):
         return array_labels(scores, classes)
     return scores.map_blocks(chunk_labels, classes, dtype=classes.dtype, meta=classes[:0])
+
+
+def fetched(*values: Any) -> tuple[Any, ...]:
+    """NumPy arrays of what lies elsewhere, and the rest as it is; what waits is computed in one go."""
+    if any(map(source.is_collection, values)):
+        # Dask warns of arrays and dataframes in one computation.
+        arrays = [value.to_dask_array() if source.is_frame(value) else value for value in values]
+        values = require("dask", "dask", "for dask collections").compute(*arrays)
+    return tuple(to_numpy(value) if is_foreign_array(value) else value for value in values)
 
 
 def chunk_scores(chunk: Any, coef: Vector, intercept: float) -> Vector:
