@@ -24,7 +24,16 @@ from sklearn.preprocessing import StandardScaler
 import backend_cases as cases
 from backend_cases import gathered, tensor
 from estimator_cases import two_clouds
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl import (
+    KernelTauFPLClassifier,
+    KernelTauFPLRanker,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+)
+from taufpl.baselines import BiasShiftedSVM, CostSensitiveSVM, PartialAUCSVM, RankSVM
+from taufpl.baselines._partial_auc import partial_auc_path
 from taufpl.estimators._block_fit import PaperFitter
 from taufpl.estimators._block_parts import HeldOut
 from taufpl.estimators._block_strategies import hold_out
@@ -258,6 +267,47 @@ def test_collections_of_unknown_shape_are_refused(collection):
     for call in calls:
         with pytest.raises(TypeError, match=message):
             call()
+
+
+IN_MEMORY = [
+    KernelTauFPLRanker(0.1, reg=0.1, random_state=0),
+    KernelTauFPLClassifier(0.1, gamma=0.5, reg=0.1, threshold="train", random_state=0),
+    RankSVM(0.1),
+    PartialAUCSVM(0.1, 0.1),
+    BiasShiftedSVM(0.1, 0.1),
+    CostSensitiveSVM(reg=0.1),
+]
+
+
+@pytest.mark.parametrize("model", IN_MEMORY, ids=lambda model: type(model).__name__)
+def test_collections_are_not_pulled_into_memory(model):
+    lazy = da.from_array(X, chunks=(100, 4))
+    with cases.nothing_computed():
+        with pytest.raises(TypeError, match=rf"{type(model).__name__} needs rows in memory.*give X.compute\(\)"):
+            clone(model).fit(lazy, Y)
+        if model in IN_MEMORY[:2]:
+            fitted = clone(model).fit(X, Y)
+            with pytest.raises(TypeError, match="needs rows in memory"):
+                fitted.predict(lazy)
+        with pytest.raises(TypeError, match="partial_auc_path needs rows in memory"):
+            partial_auc_path(lazy, Y, 0.1, [0.1])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.parametrize("model", [*IN_MEMORY, NeymanPearsonClassifier(LogisticRegression(), 0.1, random_state=0)])
+@pytest.mark.parametrize("form", ["followed", "bfloat16", "csr", "array_api_strict"])
+def test_tensors_of_every_form_come_into_memory(model, form, tmp_path):
+    torch = pytest.importorskip("torch")
+    whole = np.round(2 * X)
+    if form == "array_api_strict":
+        rows, labels = cases.ELSEWHERE[form](whole, Y, tmp_path)
+    else:
+        make = {"followed": "requires_grad_", "bfloat16": "bfloat16", "csr": "to_sparse_csr"}[form]
+        rows = getattr(torch.asarray(whole), make)()
+        labels = torch.asarray(Y, dtype=torch.float64).requires_grad_()
+    expected, found = clone(model).fit(whole, Y), clone(model).fit(rows, labels)
+    scores = gathered(found.decision_function(rows))
+    np.testing.assert_allclose(scores, expected.decision_function(whole), rtol=1e-6, atol=1e-6)
 
 
 def test_others_scorers_must_come_fitted():

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl.estimators._block_solve import BlockRanking
-from taufpl.estimators._block_table import Part, check_header
+from taufpl.estimators._block_table import Part, check_header, in_memory, needs_memory
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
@@ -126,7 +126,7 @@ class LinearScorer(AccuracyElsewhere, BaseEstimator):
 
     def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
         """Validate the data of a fit; set `classes_`. X comes back as an array or a CSR matrix."""
-        X, y = self._checked(X, y)
+        X, y = self._checked(*in_memory(type(self).__name__, X, y))
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
         return X, labels
@@ -150,10 +150,7 @@ class LinearScorer(AccuracyElsewhere, BaseEstimator):
 
     def _fit_part(self, part: Part) -> Self:
         """Fit on rows that live elsewhere, with `classes_` and `n_features_in_` set already."""
-        raise TypeError(
-            f"{type(self).__name__} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, "
-            "TauFPLRankerCV, TauFPLClassifier and TopPush take rows that live elsewhere."
-        )
+        raise TypeError(needs_memory(type(self).__name__))
 
     def _keep_ranking(self, ranking: Ranking | BlockRanking, problem: RankingProblem | BlockRankingProblem) -> None:
         """Set what the solver said, and warn where it did not go as hoped."""

@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
-from taufpl.estimators._block_table import read_part
+from taufpl.estimators._block_table import in_memory, read_part
 from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
@@ -155,7 +155,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         is_fitted = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
         if is_elsewhere(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
             return self._fit_elsewhere(X, y, params, is_fitted=is_fitted)
-        X, y = indexable(X, y)
+        X, y = indexable(*in_memory(type(self).__name__, X, y))
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
         y = _check_y(y, estimator=self)
