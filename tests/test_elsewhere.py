@@ -213,8 +213,11 @@ def test_recalibrated_where_the_rows_are(form, tmp_path):
     assert model.recalibrate(data, tags).evidence_ == memory.evidence_
     alone, _ = cases.ELSEWHERE[form](new[labels == 0], labels[labels == 0], tmp_path)
     assert model.recalibrate(alone).threshold_ == memory.threshold_
-    with pytest.raises(ValueError, match="y must hold negatives, 0"):
-        model.recalibrate(data, np.ones(len(new), dtype=int))
+    for rows in data, new:
+        with pytest.raises(ValueError, match=r"y must hold negatives, 0, .*; got 600 rows without any"):
+            model.recalibrate(rows, np.ones(len(new), dtype=int))
+        with pytest.raises(ValueError, match=r"y must hold the labels that .* knows, \[0, 1\]; got \[2\] too"):
+            model.recalibrate(rows, labels + (np.arange(len(new)) == 7) * (2 - labels))
 
 
 # What is refused, in words.

@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
 
-from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
+from taufpl.estimators._block_calibrate import check_known, counted, held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
 from taufpl.estimators._block_table import in_memory, read_part
@@ -211,18 +211,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         """Threshold of a fitted scorer: every negative given is one that it has not seen."""
         check_is_fitted(self.estimator)
         self.classes_ = self._prefit_classes(y)
+        check_known(counted(y), self.classes_)
         is_negative = y == self.classes_[0]
-        strange = ~(is_negative | (y == self.classes_[1]))
-        if strange.any():
-            raise ValueError(
-                f"y must hold the labels that the fitted estimator knows, {self.classes_.tolist()}; "
-                f"got {np.unique(y[strange]).tolist()} too."
-            )
-        if not is_negative.any():
-            raise ValueError(
-                f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate a fitted estimator on; "
-                f"got {len(y)} rows without any."
-            )
         scores = scores_of(self.estimator, X, self.classes_[1])
         negative, positive = scores[is_negative], scores[~is_negative]
         evidence = tuple(each.with_recall(positive) for each in self._choose(negative, positive))
