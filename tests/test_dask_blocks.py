@@ -16,7 +16,7 @@ import pandas as pd
 from block_tasks import Begin, Fail, Move, Nothing, Square, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, tasks_left, two_workers, unknown_sizes
 from taufpl.operators import FileRows, as_blocks
-from taufpl.operators._block_labels import check_rows, class_counts, divide, draw_folds, label_counts, take_folds
+from taufpl.operators._block_labels import check_rows, divide, label_counts
 from taufpl.operators._block_order import Entries, order_statistic
 from taufpl.operators._dask import DaskBlocks
 from taufpl.operators._dask_place import share_out, workers_room
@@ -280,32 +280,17 @@ def test_missing_labels_are_named(client, gap):
         label_counts(blocks)
 
 
-def test_labels_become_masks_and_folds(client):
+def test_labels_become_masks(client):
     X, y = rows_and_labels(n_rows=600)
     names = np.array(["ham", "spam"])[y]
     with as_blocks(da.from_array(X, chunks=(130, 5)), names, block_bytes=1) as blocks:
         assert label_counts(blocks) == {"ham": (y == 0).sum(), "spam": (y == 1).sum()}
         divide(blocks, "spam")
-        assert class_counts(blocks) == ((y == 1).sum(), (y == 0).sum())
-        draw_folds(blocks, 3, seed=5)
         parts = [state for _, state in blocks.gather(Whole())]
         for state in parts:
             np.testing.assert_array_equal(state["positive"], np.flatnonzero(state["is_positive"]))
-            for mask in state["is_positive"], state["is_negative"]:
-                counts = np.bincount(state["folds"][mask], minlength=3)
-                assert counts.max() - counts.min() <= 1
-        folds = np.concatenate([state["folds"] for state in parts])
         np.testing.assert_array_equal(np.concatenate([state["is_positive"] for state in parts]), y == 1)
         np.testing.assert_array_equal(np.concatenate([state["is_negative"] for state in parts]), y == 0)
-        chosen = take_folds(blocks, (0, 2))
-        expected = np.isin(folds, (0, 2))
-        assert class_counts(chosen) == ((expected & (y == 1)).sum(), (expected & (y == 0)).sum())
-        assert class_counts(blocks) == ((y == 1).sum(), (y == 0).sum())
-        # Different blocks, different draws; the same seed, the same folds.
-        assert not np.array_equal(folds[:130], folds[130:260])
-        draw_folds(blocks, 3, seed=5)
-        again = np.concatenate([state["folds"] for _, state in blocks.gather(Whole())])
-        np.testing.assert_array_equal(again, folds)
 
 
 def test_what_reaches_the_client_does_not_grow_with_the_rows(client):

@@ -16,9 +16,8 @@ from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
 from taufpl import TauFPLRanker
 from taufpl.operators import FileRows, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
-from taufpl.operators._block_labels import check_rows, divide, draw_folds
+from taufpl.operators._block_labels import check_rows, divide
 from taufpl.operators._block_order import Entries, order_statistic
-from taufpl.operators._elsewhere import column_names
 from taufpl.operators._local_blocks import LocalBlocks
 
 
@@ -63,7 +62,6 @@ def test_rows_are_read_when_a_task_multiplies_and_never_all_at_once():
         counted.n_read.clear()
         blocks.reduce(Nothing())
         divide(blocks, 1)
-        draw_folds(blocks, 2, seed=0)
         assert counted.n_read == []
         check_rows(blocks)
         assert counted.n_read == [50] * 12
@@ -118,9 +116,6 @@ def test_who_is_elsewhere():
     assert not is_elsewhere(X)
     assert not is_elsewhere(as_operator(X))
     assert not is_elsewhere(pd.DataFrame(X))
-    assert column_names(frame(X)) == ["x0", "x1", "x2", "x3", "x4"]
-    assert column_names(dense(X)) is None
-    assert column_names(dd.from_pandas(pd.DataFrame(X), npartitions=1)) is None
     strict = pytest.importorskip("array_api_strict")
     assert is_elsewhere(strict.asarray(X))
 

@@ -1,9 +1,7 @@
-"""Labels, checks and folds of rows in blocks: everything with an entry a row stays in the state of its block.
+"""Labels and checks of rows in blocks: everything with an entry a row stays in the state of its block.
 
 A block begins with ``labels`` (and ``number`` and ``start``, its place). `divide` puts in their place what a solver
-asks for: ``positive``, the indices of positives, and the masks ``is_positive`` and ``is_negative``. `draw_folds` adds
-``folds``, a small number for each row; `take_folds` makes blocks on the same rows in which only those of some folds
-take part.
+asks for: ``positive``, the indices of positives, and the masks ``is_positive`` and ``is_negative``.
 """
 
 from __future__ import annotations
@@ -74,29 +72,6 @@ def check_rows(blocks: Blocks) -> None:
         )
 
 
-def draw_folds(blocks: Blocks, n_folds: int, seed: int) -> None:
-    """Give every row a fold at random, each class of each block in equal shares.
-
-    Blocks draw from ``(seed, number of the block)``, so that folds do not depend on where or when they are drawn, but
-    do on how the rows are cut into blocks. Where a class does not divide evenly, the folds that get one more differ
-    from block to block, so that they are about even over all.
-    """
-    if not 2 <= n_folds <= 255:
-        raise ValueError(f"n_folds must lie between 2 and 255, got {n_folds}.")
-    blocks.change(_DrawFolds(n_folds, seed))
-
-
-def take_folds(blocks: Blocks, folds: tuple[int, ...]) -> Blocks:
-    """Blocks on the same rows, of which only those of these folds take part. Release them when they are done with."""
-    return blocks.fork(_TakeFolds(folds))
-
-
-def class_counts(blocks: Blocks) -> tuple[int, int]:
-    """How many positives and negatives take part."""
-    positive, negative = blocks.reduce(_CountClasses())
-    return int(positive), int(negative)
-
-
 @dataclass(frozen=True)
 class _CountLabels:
     def __call__(self, block: Block, state: State) -> tuple[dict[Any, int], int, int]:
@@ -116,7 +91,9 @@ class _Divide:
     def __call__(self, block: Block, state: State) -> State:
         positive = _on_host(block, state["labels"]) == self.positive_label
         kept = {name: value for name, value in state.items() if name != "labels"}
-        return {**kept, **_taking_part(block, block.asarray(positive), block.asarray(~positive))}
+        is_positive, is_negative = block.asarray(positive), block.asarray(~positive)
+        rows = block.xp.nonzero(is_positive)[0]
+        return {**kept, "positive": rows, "is_positive": is_positive, "is_negative": is_negative}
 
 
 @dataclass(frozen=True)
@@ -127,43 +104,6 @@ class _FindBad:
         (bad,) = block.to_host(~block.xp.isfinite(scores))
         places = np.flatnonzero(bad)
         return state["number"], len(places), [state["start"] + int(row) for row in places[:_MOST_NAMED]]
-
-
-@dataclass(frozen=True)
-class _DrawFolds:
-    n_folds: int
-    seed: int
-
-    def __call__(self, block: Block, state: State) -> State:
-        rng = np.random.default_rng((self.seed, state["number"]))
-        folds = np.zeros(block.shape[0], dtype=np.uint8)
-        for mask in block.to_host(state["is_positive"], state["is_negative"]):
-            rows = rng.permutation(np.flatnonzero(mask))
-            folds[rows] = (np.arange(len(rows)) + rng.integers(self.n_folds)) % self.n_folds
-        return {**state, "folds": block.asarray(folds)}
-
-
-@dataclass(frozen=True)
-class _TakeFolds:
-    folds: tuple[int, ...]
-
-    def __call__(self, block: Block, state: State) -> State:
-        chosen = state["folds"] == self.folds[0]
-        for fold in self.folds[1:]:
-            chosen = chosen | (state["folds"] == fold)
-        return {**state, **_taking_part(block, state["is_positive"] & chosen, state["is_negative"] & chosen)}
-
-
-@dataclass(frozen=True)
-class _CountClasses:
-    def __call__(self, block: Block, state: State) -> tuple[Any, ...]:
-        (negative,) = block.to_host(block.xp.count_nonzero(state["is_negative"]))
-        return int(state["positive"].shape[0]), int(negative)
-
-
-def _taking_part(block: Block, is_positive: Any, is_negative: Any) -> dict[str, Any]:
-    positive = block.xp.nonzero(is_positive)[0]
-    return {"positive": positive, "is_positive": is_positive, "is_negative": is_negative}
 
 
 def _is_missing(labels: Array) -> Array:

@@ -33,13 +33,6 @@ def is_elsewhere(X: Any) -> bool:
     return source.is_collection(X) or is_foreign_array(X)
 
 
-def column_names(X: Any) -> list[str] | None:
-    """Names of the columns of a dask dataframe; None if X has none."""
-    if not source.is_frame(X) or X.ndim != 2 or not all(isinstance(name, str) for name in X.columns):
-        return None
-    return list(X.columns)
-
-
 def header(X: Any) -> Any:
     """Something without rows that has the columns of X, and their names where there are any."""
     if source.is_collection(X):
