@@ -254,6 +254,23 @@ def test_a_file_is_read_by_the_workers(client, tmp_path, order, persist):
         np.testing.assert_array_equal(contents(blocks)[0], X)
 
 
+@pytest.mark.parametrize("form", ["array", "frame"])
+def test_rows_that_are_standardised_lazily_are_read_once_a_pass(client, form, tmp_path):
+    X, y = rows_and_labels(n_rows=600)
+    np.save(tmp_path / "X.npy", X)
+    rows = da.from_array(FileRows.from_npy(tmp_path / "X.npy"), chunks=(50, 5))
+    rows = dd.from_dask_array(rows) if form == "frame" else rows
+    lazy = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    with as_blocks(lazy, y, persist=False, block_bytes=1) as blocks:
+        assert blocks.n_blocks == 12
+        # A path and a slice, means and deviations: no block holds the way to the rows of another.
+        sources = [repr(block.result()._load.graph).count("X.npy") for block in blocks._blocks]
+        assert max(sources) <= 1
+        found, _ = contents(blocks)
+    ddof = 1 if form == "frame" else 0
+    np.testing.assert_allclose(found, (X - X.mean(axis=0)) / X.std(axis=0, ddof=ddof), atol=1e-12)
+
+
 def test_data_inside_a_graph_are_not_sent_for_every_block(client):
     X = np.zeros((300_000, 10))
     with pytest.raises(ValueError, match=r"holds 23 MiB of arrays.*FileRows"):

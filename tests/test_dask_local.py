@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
 from taufpl import TauFPLRanker
+from taufpl.operators import _dask_shared
+from taufpl.operators import _dask_source as source
 from taufpl.operators import FileRows, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
 from taufpl.operators._block_labels import check_rows, divide
 from taufpl.operators._block_order import Entries, order_statistic
+from taufpl.operators._dask_shared import settle_shared, shared_results
 from taufpl.operators._local_blocks import LocalBlocks
 
 
@@ -81,6 +84,42 @@ def test_whatever_dask_makes_of_an_index_a_file_is_read_by_it(tmp_path):
     y = (rows[:, 0] > 0).astype(int)
     lazy, memory = TauFPLRanker(0.1, 0.1).fit(rows[:, 1:], y), TauFPLRanker(0.1, 0.1).fit(X[:, 1:], X[:, 0] > 0)
     assert lazy.primal_objective_ == pytest.approx(memory.primal_objective_, rel=2e-4)
+
+
+def test_what_all_blocks_need_is_computed_once():
+    X, _ = rows_and_labels(n_rows=600)
+    counted = CountedReads(X)
+    rows = da.from_array(counted, chunks=(50, 5))
+    centred = rows - rows.mean(axis=0)
+    lazy = centred / centred.std(axis=0)
+    y = (rows[:, 0] > rows[:, 0].mean()).astype(int)
+    expected = (X - X.mean(axis=0)) / X.std(axis=0)
+    with as_blocks(lazy, y, block_bytes=1) as blocks:
+        # Means and deviations of X take one reading, the mean of a column one, and the labels one.
+        assert sum(counted.n_read) <= 4 * 600
+        counted.n_read.clear()
+        parts = blocks.gather(Whole())
+        assert counted.n_read == [50] * 12
+    np.testing.assert_allclose(np.vstack([part for part, _ in parts]), expected, atol=1e-12)
+    labels = np.concatenate([state["labels"] for _, state in parts])
+    np.testing.assert_array_equal(labels, X[:, 0] > X[:, 0].mean())
+
+
+def test_neighbours_and_large_results_stay_in_the_graph(monkeypatch):
+    X, _ = rows_and_labels(n_rows=600)
+    rows = da.from_array(X, chunks=(50, 5))
+    near = rows.map_overlap(lambda part: part + np.roll(part, 1, axis=0), depth=(2, 0), boundary="none")
+    chunks, _ = source.read_rows(near, source.Room(2, 1e9))
+    groups = [[i] for i in range(12)]
+    assert shared_results(chunks, groups) == []
+    assert settle_shared(chunks, groups) is chunks
+    summed = da.cumsum(rows, axis=0)
+    with as_blocks(summed, block_bytes=1) as blocks:
+        np.testing.assert_array_equal(np.vstack([part for part, _ in blocks.gather(Whole())]), np.cumsum(X, axis=0))
+    monkeypatch.setattr(_dask_shared, "_MOST_BYTES", 8)
+    chunks, _ = source.read_rows(rows - rows.mean(axis=0), source.Room(2, 1e9))
+    assert len(shared_results(chunks, groups)) == 1
+    assert settle_shared(chunks, groups).graph == chunks.graph
 
 
 def test_a_source_that_changes_is_noticed():

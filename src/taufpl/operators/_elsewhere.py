@@ -11,6 +11,7 @@ from taufpl.operators._blocks import Blocks
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._dask_chunks import first_state
 from taufpl.operators._dask_place import place_on_workers, workers_room
+from taufpl.operators._dask_shared import settle_shared
 from taufpl.operators._foreign import as_floats
 from taufpl.operators._lazy_block import LazyBlock
 from taufpl.operators._local_blocks import LocalBlocks
@@ -100,6 +101,9 @@ def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, clien
     labels = None if y is None else source.read_labels(y, chunks.sizes)
     keep = client is not None and (chunks.has_futures or (room.holds(chunks) if persist is None else persist))
     groups = source.plan_blocks(chunks, room, keep=keep, block_bytes=block_bytes)
+    if not keep:
+        chunks = settle_shared(chunks, groups)
+        labels = settle_shared(labels, groups) if isinstance(labels, source.Chunks) and client is None else labels
     plan = source.Plan(chunks, labels, groups, n_features)
     return _in_this_process(plan) if client is None else place_on_workers(client, plan, keep)
 
