@@ -57,8 +57,11 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
     cv : int or "prefit", default=5
         Folds of "cross". With "prefit", or with an estimator in :class:`sklearn.frozen.FrozenEstimator`, the estimator
         is taken as it is and all negatives given to `fit` choose the threshold: not those that it was fitted on.
-    n_rounds, train_share, rule, combine, holdout, insufficient, pos_label, n_jobs, random_state
+    n_rounds, train_share, rule, combine, holdout, insufficient, n_jobs, random_state
         As in :class:`TauFPLClassifier`.
+    pos_label : label, default=None
+        Label of positives; None takes the second in sorted order. An estimator of this package that has none of its own
+        is fitted with it; the scores of other classifiers are turned round where they rank the other class.
 
     Attributes
     ----------
