@@ -7,7 +7,6 @@ pytest.importorskip("dask.array")
 
 import dask
 import dask.array as da
-import dask.dataframe as dd
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +14,8 @@ from hypothesis import strategies as st
 from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
 from taufpl import TauFPLRanker
-from taufpl.operators import _dask_shared
+from taufpl.operators import FileRows, _dask_shared, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
 from taufpl.operators import _dask_source as source
-from taufpl.operators import FileRows, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
 from taufpl.operators._block_labels import check_rows, divide
 from taufpl.operators._block_order import Entries, order_statistic
 from taufpl.operators._dask_shared import settle_shared, shared_results
@@ -142,7 +140,7 @@ def test_rows_on_a_cluster_without_a_client_are_refused(collection):
             as_blocks(held, y)
         with as_blocks(held, labels, client=client) as blocks:
             np.testing.assert_array_equal(np.vstack([rows for rows, _ in blocks.gather(Whole())]), X)
-    with pytest.raises(ValueError, match="X lies on the workers .* persist X anew"):
+    with pytest.raises(ValueError, match=r"X lies on the workers .* persist X anew"):
         as_blocks(held, y)
     with pytest.raises(ValueError, match="y lies on the workers"):
         as_blocks(collection(X), labels)

@@ -163,6 +163,27 @@ def test_accuracy_where_the_rows_are(form, tmp_path):
         assert model.score(data, labels, sample_weight=lazy) == expected
 
 
+@pytest.mark.parametrize("wrap", [np.asarray, tensor, partial(da.from_array, chunks=(100, 4))])
+def test_the_ranker_inside_looks_for_the_same_positives(wrap):
+    """The rare class comes first in the order of labels; a score turned round would rank the others."""
+    names = np.where(Y == 1, "bad", "good")
+    expected = TauFPLRanker(0.1, 0.1, pos_label="bad", tol=1e-8).fit(X, names)
+    outer = NeymanPearsonClassifier(
+        TauFPLRanker(0.1, 0.1, tol=1e-8), 0.1, threshold="train", pos_label="bad", random_state=0
+    )
+    model = outer.fit(wrap(X), names)
+    assert outer.estimator.pos_label is None
+    assert model.estimator_.classes_.tolist() == ["good", "bad"]
+    np.testing.assert_allclose(model.estimator_.coef_, expected.coef_, rtol=1e-3)
+
+
+def test_the_last_step_inside_looks_for_the_same_positives():
+    names = np.where(Y == 1, "bad", "good")
+    pipeline = make_pipeline(StandardScaler(), TauFPLRanker(0.1, 0.1))
+    model = NeymanPearsonClassifier(pipeline, 0.1, threshold="train", pos_label="bad").fit(X, names)
+    assert model.estimator_[-1].classes_.tolist() == ["good", "bad"]
+
+
 # Fitted scorers, and thresholds that are chosen anew.
 
 
@@ -229,6 +250,13 @@ def bad_value(X, value):
     return rows
 
 
+def bad_pair(X, value):
+    """Two large numbers that add up to nothing."""
+    rows = bad_value(X, value)
+    rows[123, 1] = -value
+    return rows
+
+
 @pytest.mark.parametrize("wrap", [partial(da.from_array, chunks=100), tensor], ids=["dask", "torch"])
 @pytest.mark.parametrize(
     ("model", "data", "labels", "error", "message"),
@@ -239,6 +267,8 @@ def bad_value(X, value):
         (TauFPLRankerCV(cv=[(0, 1)]), X, Y, TypeError, "cv must be a number of folds"),
         (TauFPLRanker(), bad_value(X, np.nan), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
         (TauFPLRanker(), bad_value(X, np.inf), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
+        (TauFPLRanker(), bad_value(X, 1e160), Y, ValueError, "beyond 1e.150 in 1 of 600 .*row 123. Scale the features"),
+        (TauFPLRanker(), bad_pair(X, 1e300), Y, ValueError, "beyond 1e.150 in 1 of 600 .*row 123. Scale the features"),
         (TauFPLRanker(), X, np.zeros(600), ValueError, "got one class only, 0.0, in 600 rows"),
         (TauFPLRanker(), X, np.arange(600) % 3, ValueError, "Only binary classification is supported"),
         (TauFPLRanker(), X, np.linspace(0, 1, 600), ValueError, "Unknown label type: continuous"),

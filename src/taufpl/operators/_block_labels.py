@@ -23,6 +23,8 @@ _MOST_LABELS = 32
 _MOST_NAMED = 5
 # A score with this weight is finite exactly where the row is: too small to overflow, too large to vanish.
 _TINY = 1e-200
+# Squares of larger numbers, added up over many rows, are beyond double precision.
+_HUGE = 1e150
 
 
 def label_counts(blocks: Blocks) -> dict[Any, int]:
@@ -57,19 +59,31 @@ def check_rows(blocks: Blocks) -> None:
     Raises
     ------
     ValueError
-        If some rows hold NaN or infinity.
+        If some rows hold NaN or infinity, or numbers whose squares are beyond double precision.
     """
     blocks.count(1.0)
-    found = [part for part in blocks.gather(_FindBad()) if part[1]]
-    if found:
-        n_bad = sum(count for _, count, _ in found)
-        first = [row for _, _, rows in found for row in rows][:_MOST_NAMED]
-        where = ", ".join(f"{n} in block {number}" for number, n, _ in found[:_MOST_NAMED])
+    found = blocks.gather(_FindBad())
+    gaps, large = ([(number, *parts[i]) for number, *parts in found if parts[i][0]] for i in (0, 1))
+    if gaps:
         raise ValueError(
-            f"X must hold finite numbers: NaN or infinity in {n_bad} of {blocks.shape[0]} rows "
-            f"({where}{', ...' if len(found) > _MOST_NAMED else ''}), the first in row{'s' * (len(first) > 1)} "
-            f"{', '.join(map(str, first))}. Drop these rows, or fill the gaps."
+            f"X must hold finite numbers: NaN or infinity in {_in_words(gaps, blocks.shape[0])}. "
+            "Drop these rows, or fill the gaps."
         )
+    if large:
+        raise ValueError(
+            "X must hold numbers whose squares are finite too: "
+            f"beyond {_HUGE:g} in {_in_words(large, blocks.shape[0])}. Scale the features, or drop these rows."
+        )
+
+
+def _in_words(found: list[tuple[int, int, list[int]]], n_rows: int) -> str:
+    """How many rows, in which blocks, and the first of them."""
+    first = [row for _, _, rows in found for row in rows][:_MOST_NAMED]
+    where = ", ".join(f"{n} in block {number}" for number, n, _ in found[:_MOST_NAMED])
+    return (
+        f"{sum(n for _, n, _ in found)} of {n_rows} rows ({where}{', ...' if len(found) > _MOST_NAMED else ''}), "
+        f"the first in row{'s' * (len(first) > 1)} {', '.join(map(str, first))}"
+    )
 
 
 @dataclass(frozen=True)
@@ -98,12 +112,15 @@ class _Divide:
 
 @dataclass(frozen=True)
 class _FindBad:
-    def __call__(self, block: Block, state: State) -> tuple[int, int, list[int]]:
-        """Number of the block, how many of its rows are not finite, and the first of them."""
-        scores = block.dot(np.full(block.shape[1], _TINY), exact=True)
-        (bad,) = block.to_host(~block.xp.isfinite(scores))
-        places = np.flatnonzero(bad)
-        return state["number"], len(places), [state["start"] + int(row) for row in places[:_MOST_NAMED]]
+    def __call__(self, block: Block, state: State) -> tuple[int, tuple[int, list[int]], tuple[int, list[int]]]:
+        """Number of the block, and of rows that are not finite and of those too large: how many, and the first."""
+        # Weights that differ: large numbers of both signs must not cancel.
+        scores = block.dot(np.linspace(_TINY, 2.0 * _TINY, block.shape[1]), exact=True)
+        finite = block.xp.isfinite(scores)
+        masks = block.to_host(~finite, finite & (abs(scores) > _TINY * _HUGE))
+        places = [np.flatnonzero(mask) for mask in masks]
+        gaps, large = ((len(rows), [state["start"] + int(row) for row in rows[:_MOST_NAMED]]) for rows in places)
+        return state["number"], gaps, large
 
 
 def _is_missing(labels: Array) -> Array:
