@@ -17,8 +17,12 @@ from scipy import sparse
 from block_tasks import Whole
 from dask_cases import await_two_workers, tasks_left, two_workers
 from solver_cases import judge, make_data, make_problem
+from taufpl.estimators._block_parts import Dealt
+from taufpl.estimators._block_solve import rank_part
+from taufpl.estimators._block_table import Part
+from taufpl.estimators._solve import SolverChoice
 from taufpl.operators import as_blocks
-from taufpl.operators._block_labels import class_counts, divide, draw_folds, take_folds
+from taufpl.operators._block_labels import divide
 from taufpl.operators._block_order import Entries, order_statistic
 from taufpl.problem._block_problem import BlockRankingProblem
 from taufpl.solvers import Newton
@@ -39,7 +43,8 @@ def data():
 
 
 def block_problem(blocks):
-    return BlockRankingProblem(blocks, *class_counts(blocks), K, REG)
+    part = Part.of(blocks)
+    return BlockRankingProblem(blocks, part.n_positive, part.n_negative, K, REG)
 
 
 def fitted(X, y, callback=None, **options):
@@ -118,15 +123,14 @@ def test_folds_are_problems_of_their_own(client, data):
     X, y = data
     with as_blocks(dense(X), y, block_bytes=1) as blocks:
         divide(blocks, 1)
-        draw_folds(blocks, 3, seed=0)
-        folds = np.concatenate([state["folds"] for _, state in blocks.gather(Whole())])
-        for fold in range(2):
-            part = take_folds(blocks, (fold,))
-            result = BlockNewton(tol=TOL).solve(block_problem(part))
-            part.release()
-            rows = folds == fold
-            reference = Newton(tol=1e-9).solve(make_problem(X[rows], y[rows], K, REG))
-            assert result.primal == pytest.approx(reference.primal, rel=1.01 * TOL)
+        with Part.of(blocks).divided(Dealt.folds(3, seed=0)) as divided:
+            folds = np.concatenate([state["part"] for _, state in divided.blocks.gather(Whole())])
+            for fold in range(2):
+                with divided.rows_of(fold) as part:
+                    found, _ = rank_part(part, K, REG, SolverChoice(tol=TOL))
+                rows = folds == fold
+                reference = Newton(tol=1e-9).solve(make_problem(X[rows], y[rows], K, REG))
+                assert found.result.primal == pytest.approx(reference.primal, rel=1.01 * TOL)
 
 
 def test_the_threshold_is_an_order_statistic_of_what_lies_in_the_blocks(client, data):

@@ -7,17 +7,18 @@ pytest.importorskip("dask.array")
 
 import dask
 import dask.array as da
-import dask.dataframe as dd
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
-from taufpl.operators import as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
-from taufpl.operators._block_labels import check_rows, divide, draw_folds
+from taufpl import TauFPLRanker
+from taufpl.operators import FileRows, _dask_shared, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
+from taufpl.operators import _dask_source as source
+from taufpl.operators._block_labels import check_rows, divide
 from taufpl.operators._block_order import Entries, order_statistic
-from taufpl.operators._elsewhere import column_names
+from taufpl.operators._dask_shared import settle_shared, shared_results
 from taufpl.operators._local_blocks import LocalBlocks
 
 
@@ -62,12 +63,61 @@ def test_rows_are_read_when_a_task_multiplies_and_never_all_at_once():
         counted.n_read.clear()
         blocks.reduce(Nothing())
         divide(blocks, 1)
-        draw_folds(blocks, 2, seed=0)
         assert counted.n_read == []
         check_rows(blocks)
         assert counted.n_read == [50] * 12
         blocks.change_and_reduce(Begin(np.ones(5)))
         assert counted.n_read == [50] * 24
+
+
+def test_whatever_dask_makes_of_an_index_a_file_is_read_by_it(tmp_path):
+    X, _ = rows_and_labels(n_rows=600)
+    X[:, 1] += 3.0 * (X[:, 0] > 0)
+    np.save(tmp_path / "X.npy", X)
+    rows = da.from_array(FileRows.from_npy(tmp_path / "X.npy"), chunks=(130, 5))
+    cuts = [np.s_[::2], np.s_[3], np.s_[:, 0], np.s_[::-1, 1:4], np.s_[[5, 400, 7]], np.s_[-1, -1], np.s_[:, None, 2]]
+    for cut in cuts:
+        np.testing.assert_array_equal(rows[cut].compute(), X[cut])
+    # The label is a column of the same file.
+    y = (rows[:, 0] > 0).astype(int)
+    lazy, memory = TauFPLRanker(0.1, 0.1).fit(rows[:, 1:], y), TauFPLRanker(0.1, 0.1).fit(X[:, 1:], X[:, 0] > 0)
+    assert lazy.primal_objective_ == pytest.approx(memory.primal_objective_, rel=2e-4)
+
+
+def test_what_all_blocks_need_is_computed_once():
+    X, _ = rows_and_labels(n_rows=600)
+    counted = CountedReads(X)
+    rows = da.from_array(counted, chunks=(50, 5))
+    centred = rows - rows.mean(axis=0)
+    lazy = centred / centred.std(axis=0)
+    y = (rows[:, 0] > rows[:, 0].mean()).astype(int)
+    expected = (X - X.mean(axis=0)) / X.std(axis=0)
+    with as_blocks(lazy, y, block_bytes=1) as blocks:
+        # Means and deviations of X take one reading, the mean of a column one, and the labels one.
+        assert sum(counted.n_read) <= 4 * 600
+        counted.n_read.clear()
+        parts = blocks.gather(Whole())
+        assert counted.n_read == [50] * 12
+    np.testing.assert_allclose(np.vstack([part for part, _ in parts]), expected, atol=1e-12)
+    labels = np.concatenate([state["labels"] for _, state in parts])
+    np.testing.assert_array_equal(labels, X[:, 0] > X[:, 0].mean())
+
+
+def test_neighbours_and_large_results_stay_in_the_graph(monkeypatch):
+    X, _ = rows_and_labels(n_rows=600)
+    rows = da.from_array(X, chunks=(50, 5))
+    near = rows.map_overlap(lambda part: part + np.roll(part, 1, axis=0), depth=(2, 0), boundary="none")
+    chunks, _ = source.read_rows(near, source.Room(2, 1e9))
+    groups = [[i] for i in range(12)]
+    assert shared_results(chunks, groups) == []
+    assert settle_shared(chunks, groups) is chunks
+    summed = da.cumsum(rows, axis=0)
+    with as_blocks(summed, block_bytes=1) as blocks:
+        np.testing.assert_array_equal(np.vstack([part for part, _ in blocks.gather(Whole())]), np.cumsum(X, axis=0))
+    monkeypatch.setattr(_dask_shared, "_MOST_BYTES", 8)
+    chunks, _ = source.read_rows(rows - rows.mean(axis=0), source.Room(2, 1e9))
+    assert len(shared_results(chunks, groups)) == 1
+    assert settle_shared(chunks, groups).graph == chunks.graph
 
 
 def test_a_source_that_changes_is_noticed():
@@ -79,6 +129,23 @@ def test_a_source_that_changes_is_noticed():
             blocks.change_and_reduce(Begin(np.ones(5)))
 
 
+@pytest.mark.parametrize("collection", [dense, frame])
+def test_rows_on_a_cluster_without_a_client_are_refused(collection):
+    distributed = pytest.importorskip("distributed")
+    X, y = rows_and_labels()
+    settings = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**settings, set_as_default=False) as client:
+        held, labels = client.persist(collection(X)), client.persist(da.from_array(y, chunks=20))
+        with pytest.raises(ValueError, match=r"X lies on the workers .* no current client.*as_current"):
+            as_blocks(held, y)
+        with as_blocks(held, labels, client=client) as blocks:
+            np.testing.assert_array_equal(np.vstack([rows for rows, _ in blocks.gather(Whole())]), X)
+    with pytest.raises(ValueError, match=r"X lies on the workers .* persist X anew"):
+        as_blocks(held, y)
+    with pytest.raises(ValueError, match="y lies on the workers"):
+        as_blocks(collection(X), labels)
+
+
 def test_who_is_elsewhere():
     X, _ = rows_and_labels()
     assert is_elsewhere(dense(X))
@@ -86,9 +153,6 @@ def test_who_is_elsewhere():
     assert not is_elsewhere(X)
     assert not is_elsewhere(as_operator(X))
     assert not is_elsewhere(pd.DataFrame(X))
-    assert column_names(frame(X)) == ["x0", "x1", "x2", "x3", "x4"]
-    assert column_names(dense(X)) is None
-    assert column_names(dd.from_pandas(pd.DataFrame(X), npartitions=1)) is None
     strict = pytest.importorskip("array_api_strict")
     assert is_elsewhere(strict.asarray(X))
 

@@ -8,7 +8,9 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import dask
 import dask.array as da
+import dask.bag as bag
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -22,7 +24,16 @@ from sklearn.preprocessing import StandardScaler
 import backend_cases as cases
 from backend_cases import gathered, tensor
 from estimator_cases import two_clouds
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
+from taufpl import (
+    KernelTauFPLClassifier,
+    KernelTauFPLRanker,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    TauFPLRanker,
+    TauFPLRankerCV,
+)
+from taufpl.baselines import BiasShiftedSVM, CostSensitiveSVM, PartialAUCSVM, RankSVM
+from taufpl.baselines._partial_auc import partial_auc_path
 from taufpl.estimators._block_fit import PaperFitter
 from taufpl.estimators._block_parts import HeldOut
 from taufpl.estimators._block_strategies import hold_out
@@ -136,6 +147,43 @@ def test_several_tolerances_around_a_ranker():
     np.testing.assert_array_equal(lazy.compute(), model.decide(X))
 
 
+@pytest.mark.parametrize("form", ["dask threads", "dask dataframe", "torch float64", "torch csr", "array_api_strict"])
+def test_accuracy_where_the_rows_are(form, tmp_path):
+    weights = np.random.default_rng(0).uniform(size=len(Y))
+    data, labels = cases.ELSEWHERE[form](X, Y, tmp_path)
+    lazy = da.from_array(weights, chunks=77) if form.startswith("dask") else tensor(weights)
+    for model in TauFPLRanker(0.1, 0.1), NeymanPearsonClassifier(TauFPLRanker(0.1, 0.1), 0.1, random_state=0):
+        model.fit(data, labels)
+        hits = gathered(model.predict(data)) == Y
+        assert 0.7 < hits.mean() < 1.0
+        assert model.score(data, labels) == pytest.approx(hits.mean())
+        assert model.score(data, Y) == pytest.approx(hits.mean())
+        expected = pytest.approx(np.average(hits, weights=weights))
+        assert model.score(data, labels, weights) == expected
+        assert model.score(data, labels, sample_weight=lazy) == expected
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, tensor, partial(da.from_array, chunks=(100, 4))])
+def test_the_ranker_inside_looks_for_the_same_positives(wrap):
+    """The rare class comes first in the order of labels; a score turned round would rank the others."""
+    names = np.where(Y == 1, "bad", "good")
+    expected = TauFPLRanker(0.1, 0.1, pos_label="bad", tol=1e-8).fit(X, names)
+    outer = NeymanPearsonClassifier(
+        TauFPLRanker(0.1, 0.1, tol=1e-8), 0.1, threshold="train", pos_label="bad", random_state=0
+    )
+    model = outer.fit(wrap(X), names)
+    assert outer.estimator.pos_label is None
+    assert model.estimator_.classes_.tolist() == ["good", "bad"]
+    np.testing.assert_allclose(model.estimator_.coef_, expected.coef_, rtol=1e-3)
+
+
+def test_the_last_step_inside_looks_for_the_same_positives():
+    names = np.where(Y == 1, "bad", "good")
+    pipeline = make_pipeline(StandardScaler(), TauFPLRanker(0.1, 0.1))
+    model = NeymanPearsonClassifier(pipeline, 0.1, threshold="train", pos_label="bad").fit(X, names)
+    assert model.estimator_[-1].classes_.tolist() == ["good", "bad"]
+
+
 # Fitted scorers, and thresholds that are chosen anew.
 
 
@@ -162,6 +210,21 @@ def test_a_fitted_scorer_is_calibrated_where_the_rows_are(form, scorer, tmp_path
     np.testing.assert_allclose(found, memory.decision_function(X[200:]), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.parametrize("form", ["to_sparse_csr", "bfloat16", "half", "requires_grad_", "short"])
+def test_a_fitted_scorer_takes_tensors_of_every_form(form):
+    torch = pytest.importorskip("torch")
+    whole = np.round(X)
+    scorer = LogisticRegression().fit(whole[:200], Y[:200])
+    memory = NeymanPearsonClassifier(scorer, 0.1, cv="prefit").fit(whole[200:], Y[200:])
+    rows = getattr(torch.asarray(whole[200:]), form)()
+    model = NeymanPearsonClassifier(scorer, 0.1, cv="prefit").fit(rows, torch.asarray(Y[200:]))
+    assert model.threshold_ == pytest.approx(memory.threshold_, rel=1e-12)
+    scores = model.decision_function(rows)
+    assert scores.layout == torch.strided
+    np.testing.assert_allclose(gathered(scores), memory.decision_function(whole[200:]), atol=1e-12)
+
+
 @pytest.mark.parametrize("form", ["dask threads", "torch float32", "array_api_strict"])
 def test_recalibrated_where_the_rows_are(form, tmp_path):
     model = TauFPLClassifier(0.1, threshold="np", random_state=0, **PAPER).fit(X, Y)
@@ -171,8 +234,11 @@ def test_recalibrated_where_the_rows_are(form, tmp_path):
     assert model.recalibrate(data, tags).evidence_ == memory.evidence_
     alone, _ = cases.ELSEWHERE[form](new[labels == 0], labels[labels == 0], tmp_path)
     assert model.recalibrate(alone).threshold_ == memory.threshold_
-    with pytest.raises(ValueError, match="y must hold negatives, 0"):
-        model.recalibrate(data, np.ones(len(new), dtype=int))
+    for rows in data, new:
+        with pytest.raises(ValueError, match=r"y must hold negatives, 0, .*; got 600 rows without any"):
+            model.recalibrate(rows, np.ones(len(new), dtype=int))
+        with pytest.raises(ValueError, match=r"y must hold the labels that .* knows, \[0, 1\]; got \[2\] too"):
+            model.recalibrate(rows, labels + (np.arange(len(new)) == 7) * (2 - labels))
 
 
 # What is refused, in words.
@@ -181,6 +247,13 @@ def test_recalibrated_where_the_rows_are(form, tmp_path):
 def bad_value(X, value):
     rows = X.copy()
     rows[123, 2] = value
+    return rows
+
+
+def bad_pair(X, value):
+    """Two large numbers that add up to nothing."""
+    rows = bad_value(X, value)
+    rows[123, 1] = -value
     return rows
 
 
@@ -194,6 +267,8 @@ def bad_value(X, value):
         (TauFPLRankerCV(cv=[(0, 1)]), X, Y, TypeError, "cv must be a number of folds"),
         (TauFPLRanker(), bad_value(X, np.nan), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
         (TauFPLRanker(), bad_value(X, np.inf), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
+        (TauFPLRanker(), bad_value(X, 1e160), Y, ValueError, "beyond 1e.150 in 1 of 600 .*row 123. Scale the features"),
+        (TauFPLRanker(), bad_pair(X, 1e300), Y, ValueError, "beyond 1e.150 in 1 of 600 .*row 123. Scale the features"),
         (TauFPLRanker(), X, np.zeros(600), ValueError, "got one class only, 0.0, in 600 rows"),
         (TauFPLRanker(), X, np.arange(600) % 3, ValueError, "Only binary classification is supported"),
         (TauFPLRanker(), X, np.linspace(0, 1, 600), ValueError, "Unknown label type: continuous"),
@@ -209,6 +284,63 @@ def bad_value(X, value):
 def test_what_is_refused(wrap, model, data, labels, error, message):
     with pytest.raises(error, match=message):
         clone(model).fit(wrap(data), labels)
+
+
+@pytest.mark.parametrize("collection", [dask.delayed(X), bag.from_sequence(X.tolist())], ids=["delayed", "bag"])
+def test_collections_of_unknown_shape_are_refused(collection):
+    message = "must be a dask array .*, got (Delayed|Bag).*from_delayed"
+    ranker, scorer = TauFPLRanker(0.1, 0.1).fit(X, Y), LogisticRegression().fit(X, Y)
+    calls = (
+        partial(TauFPLRanker().fit, collection, Y),
+        partial(TauFPLRanker().fit, da.from_array(X, chunks=(200, 4)), collection),
+        partial(ranker.predict, collection),
+        partial(NeymanPearsonClassifier(ranker, cv="prefit").fit, collection, Y),
+        partial(NeymanPearsonClassifier(scorer, cv="prefit").fit, collection, Y),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+IN_MEMORY = [
+    KernelTauFPLRanker(0.1, reg=0.1, random_state=0),
+    KernelTauFPLClassifier(0.1, gamma=0.5, reg=0.1, threshold="train", random_state=0),
+    RankSVM(0.1),
+    PartialAUCSVM(0.1, 0.1),
+    BiasShiftedSVM(0.1, 0.1),
+    CostSensitiveSVM(reg=0.1),
+]
+
+
+@pytest.mark.parametrize("model", IN_MEMORY, ids=lambda model: type(model).__name__)
+def test_collections_are_not_pulled_into_memory(model):
+    lazy = da.from_array(X, chunks=(100, 4))
+    with cases.nothing_computed():
+        with pytest.raises(TypeError, match=rf"{type(model).__name__} needs rows in memory.*give X.compute\(\)"):
+            clone(model).fit(lazy, Y)
+        if model in IN_MEMORY[:2]:
+            fitted = clone(model).fit(X, Y)
+            with pytest.raises(TypeError, match="needs rows in memory"):
+                fitted.predict(lazy)
+        with pytest.raises(TypeError, match="partial_auc_path needs rows in memory"):
+            partial_auc_path(lazy, Y, 0.1, [0.1])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.parametrize("model", [*IN_MEMORY, NeymanPearsonClassifier(LogisticRegression(), 0.1, random_state=0)])
+@pytest.mark.parametrize("form", ["followed", "bfloat16", "csr", "array_api_strict"])
+def test_tensors_of_every_form_come_into_memory(model, form, tmp_path):
+    torch = pytest.importorskip("torch")
+    whole = np.round(2 * X)
+    if form == "array_api_strict":
+        rows, labels = cases.ELSEWHERE[form](whole, Y, tmp_path)
+    else:
+        make = {"followed": "requires_grad_", "bfloat16": "bfloat16", "csr": "to_sparse_csr"}[form]
+        rows = getattr(torch.asarray(whole), make)()
+        labels = torch.asarray(Y, dtype=torch.float64).requires_grad_()
+    expected, found = clone(model).fit(whole, Y), clone(model).fit(rows, labels)
+    scores = gathered(found.decision_function(rows))
+    np.testing.assert_allclose(scores, expected.decision_function(whole), rtol=1e-6, atol=1e-6)
 
 
 def test_others_scorers_must_come_fitted():

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_X_y
 
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
+from taufpl.estimators._block_table import in_memory
 from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import (
@@ -176,6 +177,7 @@ def partial_auc_path(
     >>> path.coefs.shape, bool(path.converged.all())
     ((5, 5), True)
     """
+    X, y = in_memory("partial_auc_path", X, y)
     data, target = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
     labels, values = split_labels(target, pos_label), reg_grid(regs)
     k = range_count(tau, labels.negative_rows.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,14 @@ def held_scores(scores: Any, y: Any, classes: NDArray[Any]) -> Iterator[Held]:
         part = Part.of(blocks)
         score(part, Direction(np.ones(1)))
         yield Held.of(part)
+
+
+def counted(labels: NDArray[Any]) -> dict[Any, int]:
+    """Distinct labels of rows in memory, and how many rows have each."""
+    if labels.dtype.kind == "O":  # which need not have an order
+        return Counter(labels.tolist())
+    values, counts = np.unique(labels, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def check_known(counts: dict[Any, int], classes: NDArray[Any]) -> None:

@@ -18,7 +18,7 @@ from taufpl.operators._block_labels import check_rows, divide, label_counts
 from taufpl.operators._blocks import State
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._elsewhere import header
-from taufpl.operators._foreign import to_numpy
+from taufpl.operators._foreign import rows_on_host, to_numpy
 
 _CODES = "part"
 
@@ -117,6 +117,30 @@ class _Take:
         chosen = (codes != self.code) if self.others else (codes == self.code)
         masks = {name: state[name] & chosen for name in ("is_negative", "is_positive")}
         return {"number": state["number"], "start": state["start"], **masks}
+
+
+def in_memory(name: str, X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Rows and labels for what computes in this process: arrays of other libraries are copied, collections refused.
+
+    Raises
+    ------
+    TypeError
+        If X is a dask collection.
+    """
+    if is_elsewhere(X) and not is_foreign_array(X):
+        raise TypeError(
+            f"{needs_memory(name)} X is a {type(X).__module__.partition('.')[0]} collection, {type(X).__name__}: give "
+            "X.compute(), or a sample of its rows, where that fits."
+        )
+    return rows_on_host(X), to_numpy(y) if is_foreign_array(y) else y
+
+
+def needs_memory(name: str) -> str:
+    """What to say of an estimator or a function that takes no rows that live elsewhere."""
+    return (
+        f"{name} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, TauFPLRankerCV, "
+        "TauFPLClassifier and TopPush take rows that live elsewhere."
+    )
 
 
 def check_header(estimator: Any, X: Any, *, reset: bool) -> None:

@@ -13,7 +13,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
+from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_rows
+from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.operators import Operator
@@ -129,7 +131,7 @@ class EstimatorFitter:
     def __init__(self, estimator: Any, X: Any, y: Any, labels: TwoClasses, params: dict[str, Any]) -> None:
         self.estimator = estimator
         self.X, self.y = X, y
-        self.positive = labels.classes[1]
+        self.negative, self.positive = labels.classes
         self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
         self.params = params
 
@@ -139,6 +141,10 @@ class EstimatorFitter:
     def fit(self, rows: Rows, near: Any = None) -> Any:
         """Fit a clone."""
         model = clone(self.estimator)
+        last = last_step(model)
+        # One of this package must learn to find what is positive here: a score turned round finds the others.
+        if isinstance(last, LinearScorer | KernelScorer) and last.pos_label is None and self.positive < self.negative:
+            last.set_params(pos_label=np.asarray(self.positive).tolist())
         if is_outlier_detector(model):
             rows = np.intersect1d(rows, self.negative_rows, assume_unique=True)
         params = _check_method_params(self.X, self.params, indices=rows)

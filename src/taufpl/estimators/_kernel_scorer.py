@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from taufpl.estimators._block_table import in_memory
 from taufpl.estimators._kernel_rows import Approximation, KernelRows, Vector, expand, named
 from taufpl.estimators._kernel_solve import KernelRanking, exact_dual
 from taufpl.estimators._labels import TwoClasses, split_labels
@@ -90,6 +91,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
 
     def _raw_scores(self, X: Any) -> Vector:
         check_is_fitted(self)
+        X, _ = in_memory(type(self).__name__, X)
         X = self._checked(X, reset=False)
         return expand(self._kernel(), X, self.support_vectors_, self.dual_coef_[0])
 
@@ -101,7 +103,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
         """Validate the data of a fit; set `classes_`."""
-        X, y = self._checked(X, y)
+        X, y = self._checked(*in_memory(type(self).__name__, X, y))
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
         return X, labels

@@ -10,16 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl.estimators._block_solve import BlockRanking
-from taufpl.estimators._block_table import Part, check_header
+from taufpl.estimators._block_table import Part, check_header, in_memory, needs_memory
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import as_operator, is_elsewhere, lazy_labels, linear_scores
 from taufpl.operators._foreign import to_numpy
+from taufpl.operators._lazy_scores import fetched
 from taufpl.problem import BlockRankingProblem, RankingProblem
 from taufpl.thresholding import top_threshold
 
@@ -41,7 +43,27 @@ _LARGEST = float(np.finfo(np.float64).max)
 _ROUNDINGS = 64.0
 
 
-class LinearScorer(ClassifierMixin, BaseEstimator):
+class AccuracyElsewhere(ClassifierMixin):
+    """The score of a classifier whose predictions may lie elsewhere."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+        y : {array-like, dask collection, tensor} of shape (n_samples,)
+        sample_weight : {array-like, dask collection, tensor} of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        y, predicted, sample_weight = fetched(y, self.predict(X), sample_weight)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
+class LinearScorer(AccuracyElsewhere, BaseEstimator):
     """A linear score with a threshold: subclasses write `fit` and end it with `_keep`.
 
     Attributes
@@ -104,7 +126,7 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
         """Validate the data of a fit; set `classes_`. X comes back as an array or a CSR matrix."""
-        X, y = self._checked(X, y)
+        X, y = self._checked(*in_memory(type(self).__name__, X, y))
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
         return X, labels
@@ -128,10 +150,7 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
 
     def _fit_part(self, part: Part) -> Self:
         """Fit on rows that live elsewhere, with `classes_` and `n_features_in_` set already."""
-        raise TypeError(
-            f"{type(self).__name__} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, "
-            "TauFPLRankerCV, TauFPLClassifier and TopPush take rows that live elsewhere."
-        )
+        raise TypeError(needs_memory(type(self).__name__))
 
     def _keep_ranking(self, ranking: Ranking | BlockRanking, problem: RankingProblem | BlockRankingProblem) -> None:
         """Set what the solver said, and warn where it did not go as hoped."""

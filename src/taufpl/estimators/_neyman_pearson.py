@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, is_outlier_detector
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -19,14 +19,14 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
 
-from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
+from taufpl.estimators._block_calibrate import check_known, counted, held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
-from taufpl.estimators._block_table import read_part
+from taufpl.estimators._block_table import in_memory, read_part
 from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import LinearScorer, score_rounding
+from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
 from taufpl.estimators._strategies import STRATEGIES, Outcome, largest
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.operators import is_elsewhere, lazy_labels
@@ -37,7 +37,7 @@ from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, Trai
 Vector = NDArray[np.float64]
 
 
-class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimatorMixin, BaseEstimator):
     """Any scikit-learn scorer, with a threshold that keeps the false-positive rate at or under tau.
 
     Parameters
@@ -57,8 +57,11 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
     cv : int or "prefit", default=5
         Folds of "cross". With "prefit", or with an estimator in :class:`sklearn.frozen.FrozenEstimator`, the estimator
         is taken as it is and all negatives given to `fit` choose the threshold: not those that it was fitted on.
-    n_rounds, train_share, rule, combine, holdout, insufficient, pos_label, n_jobs, random_state
+    n_rounds, train_share, rule, combine, holdout, insufficient, n_jobs, random_state
         As in :class:`TauFPLClassifier`.
+    pos_label : label, default=None
+        Label of positives; None takes the second in sorted order. An estimator of this package that has none of its own
+        is fitted with it; the scores of other classifiers are turned round where they rank the other class.
 
     Attributes
     ----------
@@ -155,7 +158,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         is_fitted = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
         if is_elsewhere(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
             return self._fit_elsewhere(X, y, params, is_fitted=is_fitted)
-        X, y = indexable(X, y)
+        X, y = indexable(*in_memory(type(self).__name__, X, y))
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
         y = _check_y(y, estimator=self)
@@ -211,18 +214,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, ClassifierMixin, MetaEstimatorMi
         """Threshold of a fitted scorer: every negative given is one that it has not seen."""
         check_is_fitted(self.estimator)
         self.classes_ = self._prefit_classes(y)
+        check_known(counted(y), self.classes_)
         is_negative = y == self.classes_[0]
-        strange = ~(is_negative | (y == self.classes_[1]))
-        if strange.any():
-            raise ValueError(
-                f"y must hold the labels that the fitted estimator knows, {self.classes_.tolist()}; "
-                f"got {np.unique(y[strange]).tolist()} too."
-            )
-        if not is_negative.any():
-            raise ValueError(
-                f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate a fitted estimator on; "
-                f"got {len(y)} rows without any."
-            )
         scores = scores_of(self.estimator, X, self.classes_[1])
         negative, positive = scores[is_negative], scores[~is_negative]
         evidence = tuple(each.with_recall(positive) for each in self._choose(negative, positive))

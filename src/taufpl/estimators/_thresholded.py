@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl.estimators._block_calibrate import held_scores
+from taufpl.estimators._block_calibrate import check_known, counted, held_scores
 from taufpl.estimators._strategies import STRATEGIES, Plan
 from taufpl.operators import is_elsewhere
 from taufpl.operators._foreign import to_numpy
@@ -91,13 +91,11 @@ class ThresholdedMixin(ABC):
         """Scores of negatives and of positives; all are of negatives where there are no labels."""
         if y is None:
             return scores, scores[:0]
-        labels = np.asarray(y)
+        labels, classes = to_numpy(y), to_numpy(self.classes_)
         if labels.shape != scores.shape:
             raise ValueError(f"y must have one label a row of X, {scores.shape}; got shape {labels.shape}.")
-        negative, positive = scores[labels == self.classes_[0]], scores[labels == self.classes_[1]]
-        if not negative.size:
-            raise ValueError(f"y must hold negatives, {self.classes_.tolist()[0]!r}, to calibrate on; got none.")
-        return negative, positive
+        check_known(counted(labels), classes)
+        return scores[labels == classes[0]], scores[labels == classes[1]]
 
     @abstractmethod
     def _raw_scores(self, X: Any) -> Any:

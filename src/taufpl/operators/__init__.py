@@ -4,7 +4,7 @@ from taufpl.operators._base import Operator
 from taufpl.operators._blocks import Block, Blocks
 from taufpl.operators._contents import contents
 from taufpl.operators._convert import as_operator
-from taufpl.operators._elsewhere import as_blocks, column_names, is_elsewhere
+from taufpl.operators._elsewhere import as_blocks, is_elsewhere
 from taufpl.operators._file_rows import FileRows
 from taufpl.operators._lazy_scores import lazy_labels, linear_scores
 from taufpl.operators._local_blocks import LocalBlocks
@@ -17,7 +17,6 @@ __all__ = [
     "Operator",
     "as_blocks",
     "as_operator",
-    "column_names",
     "contents",
     "is_elsewhere",
     "lazy_labels",

@@ -1,9 +1,7 @@
-"""Labels, checks and folds of rows in blocks: everything with an entry a row stays in the state of its block.
+"""Labels and checks of rows in blocks: everything with an entry a row stays in the state of its block.
 
 A block begins with ``labels`` (and ``number`` and ``start``, its place). `divide` puts in their place what a solver
-asks for: ``positive``, the indices of positives, and the masks ``is_positive`` and ``is_negative``. `draw_folds` adds
-``folds``, a small number for each row; `take_folds` makes blocks on the same rows in which only those of some folds
-take part.
+asks for: ``positive``, the indices of positives, and the masks ``is_positive`` and ``is_negative``.
 """
 
 from __future__ import annotations
@@ -25,6 +23,8 @@ _MOST_LABELS = 32
 _MOST_NAMED = 5
 # A score with this weight is finite exactly where the row is: too small to overflow, too large to vanish.
 _TINY = 1e-200
+# Squares of larger numbers, added up over many rows, are beyond double precision.
+_HUGE = 1e150
 
 
 def label_counts(blocks: Blocks) -> dict[Any, int]:
@@ -59,42 +59,31 @@ def check_rows(blocks: Blocks) -> None:
     Raises
     ------
     ValueError
-        If some rows hold NaN or infinity.
+        If some rows hold NaN or infinity, or numbers whose squares are beyond double precision.
     """
     blocks.count(1.0)
-    found = [part for part in blocks.gather(_FindBad()) if part[1]]
-    if found:
-        n_bad = sum(count for _, count, _ in found)
-        first = [row for _, _, rows in found for row in rows][:_MOST_NAMED]
-        where = ", ".join(f"{n} in block {number}" for number, n, _ in found[:_MOST_NAMED])
+    found = blocks.gather(_FindBad())
+    gaps, large = ([(number, *parts[i]) for number, *parts in found if parts[i][0]] for i in (0, 1))
+    if gaps:
         raise ValueError(
-            f"X must hold finite numbers: NaN or infinity in {n_bad} of {blocks.shape[0]} rows "
-            f"({where}{', ...' if len(found) > _MOST_NAMED else ''}), the first in row{'s' * (len(first) > 1)} "
-            f"{', '.join(map(str, first))}. Drop these rows, or fill the gaps."
+            f"X must hold finite numbers: NaN or infinity in {_in_words(gaps, blocks.shape[0])}. "
+            "Drop these rows, or fill the gaps."
+        )
+    if large:
+        raise ValueError(
+            "X must hold numbers whose squares are finite too: "
+            f"beyond {_HUGE:g} in {_in_words(large, blocks.shape[0])}. Scale the features, or drop these rows."
         )
 
 
-def draw_folds(blocks: Blocks, n_folds: int, seed: int) -> None:
-    """Give every row a fold at random, each class of each block in equal shares.
-
-    Blocks draw from ``(seed, number of the block)``, so that folds do not depend on where or when they are drawn, but
-    do on how the rows are cut into blocks. Where a class does not divide evenly, the folds that get one more differ
-    from block to block, so that they are about even over all.
-    """
-    if not 2 <= n_folds <= 255:
-        raise ValueError(f"n_folds must lie between 2 and 255, got {n_folds}.")
-    blocks.change(_DrawFolds(n_folds, seed))
-
-
-def take_folds(blocks: Blocks, folds: tuple[int, ...]) -> Blocks:
-    """Blocks on the same rows, of which only those of these folds take part. Release them when they are done with."""
-    return blocks.fork(_TakeFolds(folds))
-
-
-def class_counts(blocks: Blocks) -> tuple[int, int]:
-    """How many positives and negatives take part."""
-    positive, negative = blocks.reduce(_CountClasses())
-    return int(positive), int(negative)
+def _in_words(found: list[tuple[int, int, list[int]]], n_rows: int) -> str:
+    """How many rows, in which blocks, and the first of them."""
+    first = [row for _, _, rows in found for row in rows][:_MOST_NAMED]
+    where = ", ".join(f"{n} in block {number}" for number, n, _ in found[:_MOST_NAMED])
+    return (
+        f"{sum(n for _, n, _ in found)} of {n_rows} rows ({where}{', ...' if len(found) > _MOST_NAMED else ''}), "
+        f"the first in row{'s' * (len(first) > 1)} {', '.join(map(str, first))}"
+    )
 
 
 @dataclass(frozen=True)
@@ -116,54 +105,22 @@ class _Divide:
     def __call__(self, block: Block, state: State) -> State:
         positive = _on_host(block, state["labels"]) == self.positive_label
         kept = {name: value for name, value in state.items() if name != "labels"}
-        return {**kept, **_taking_part(block, block.asarray(positive), block.asarray(~positive))}
+        is_positive, is_negative = block.asarray(positive), block.asarray(~positive)
+        rows = block.xp.nonzero(is_positive)[0]
+        return {**kept, "positive": rows, "is_positive": is_positive, "is_negative": is_negative}
 
 
 @dataclass(frozen=True)
 class _FindBad:
-    def __call__(self, block: Block, state: State) -> tuple[int, int, list[int]]:
-        """Number of the block, how many of its rows are not finite, and the first of them."""
-        scores = block.dot(np.full(block.shape[1], _TINY), exact=True)
-        (bad,) = block.to_host(~block.xp.isfinite(scores))
-        places = np.flatnonzero(bad)
-        return state["number"], len(places), [state["start"] + int(row) for row in places[:_MOST_NAMED]]
-
-
-@dataclass(frozen=True)
-class _DrawFolds:
-    n_folds: int
-    seed: int
-
-    def __call__(self, block: Block, state: State) -> State:
-        rng = np.random.default_rng((self.seed, state["number"]))
-        folds = np.zeros(block.shape[0], dtype=np.uint8)
-        for mask in block.to_host(state["is_positive"], state["is_negative"]):
-            rows = rng.permutation(np.flatnonzero(mask))
-            folds[rows] = (np.arange(len(rows)) + rng.integers(self.n_folds)) % self.n_folds
-        return {**state, "folds": block.asarray(folds)}
-
-
-@dataclass(frozen=True)
-class _TakeFolds:
-    folds: tuple[int, ...]
-
-    def __call__(self, block: Block, state: State) -> State:
-        chosen = state["folds"] == self.folds[0]
-        for fold in self.folds[1:]:
-            chosen = chosen | (state["folds"] == fold)
-        return {**state, **_taking_part(block, state["is_positive"] & chosen, state["is_negative"] & chosen)}
-
-
-@dataclass(frozen=True)
-class _CountClasses:
-    def __call__(self, block: Block, state: State) -> tuple[Any, ...]:
-        (negative,) = block.to_host(block.xp.count_nonzero(state["is_negative"]))
-        return int(state["positive"].shape[0]), int(negative)
-
-
-def _taking_part(block: Block, is_positive: Any, is_negative: Any) -> dict[str, Any]:
-    positive = block.xp.nonzero(is_positive)[0]
-    return {"positive": positive, "is_positive": is_positive, "is_negative": is_negative}
+    def __call__(self, block: Block, state: State) -> tuple[int, tuple[int, list[int]], tuple[int, list[int]]]:
+        """Number of the block, and of rows that are not finite and of those too large: how many, and the first."""
+        # Weights that differ: large numbers of both signs must not cancel.
+        scores = block.dot(np.linspace(_TINY, 2.0 * _TINY, block.shape[1]), exact=True)
+        finite = block.xp.isfinite(scores)
+        masks = block.to_host(~finite, finite & (abs(scores) > _TINY * _HUGE))
+        places = [np.flatnonzero(mask) for mask in masks]
+        gaps, large = ((len(rows), [state["start"] + int(row) for row in rows[:_MOST_NAMED]]) for rows in places)
+        return state["number"], gaps, large
 
 
 def _is_missing(labels: Array) -> Array:

@@ -146,14 +146,10 @@ def read_rows(X: Any, room: Room) -> tuple[Chunks, int]:
     TypeError
         If X is another collection, or some of its columns are not numbers.
     """
+    check_kind(X)
     if is_frame(X):
         check_frame(X)
         return read_chunks(X, X.to_delayed()), len(X.columns)
-    if not is_array(X):
-        raise TypeError(
-            f"X must be a dask array with two dimensions or a dask dataframe, got {type(X).__name__}. "
-            "dask.array.from_delayed turns delayed chunks into an array."
-        )
     if X.ndim != 2 or math.isnan(X.shape[1]):
         raise ValueError(f"X must have two dimensions and a known number of columns, got shape {X.shape}.")
     if X.dtype.kind not in "fiub":
@@ -172,6 +168,7 @@ def read_labels(y: Any, sizes: Sequence[int]) -> Chunks | list[Any]:
             raise ValueError(f"y must be one-dimensional, got shape {labels.shape}.")
         _check_length(n_rows, len(labels))
         return np.split(labels, np.cumsum(sizes)[:-1])
+    check_kind(y, "y", "a dask array or a series")
     if is_frame(y) and y.ndim == 2:
         if len(y.columns) != 1:
             raise ValueError(f"y must be one column, got {len(y.columns)}: {list(y.columns)}.")
@@ -190,7 +187,7 @@ def read_chunks(collection: Any, delayed: Any) -> Chunks:
     """Take a collection apart. Where it does not say how large its chunks are, they are computed once to see."""
     keys = [part.key for part in delayed]
     graph = dict(delayed[0].__dask_graph__())
-    has_futures = "distributed" in sys.modules and bool(sys.modules["distributed"].futures_of(collection))
+    has_futures = lies_on_workers(collection)
     chunks = Chunks(graph, keys, [], [], has_futures)
     known = is_array(collection) and not any(map(math.isnan, collection.shape))
     if known and not scipy.sparse.issparse(collection._meta):
@@ -240,12 +237,42 @@ def is_collection(X: Any) -> bool:
 
 def is_array(X: Any) -> bool:
     """Whether X is a dask array."""
-    return is_collection(X) and hasattr(X, "numblocks") and hasattr(X, "chunks")
+    return _is_one_of(X, "dask.array", "Array")
 
 
 def is_frame(X: Any) -> bool:
     """Whether X is a dask dataframe or series."""
-    return is_collection(X) and hasattr(X, "npartitions") and hasattr(X, "map_partitions") and hasattr(X, "divisions")
+    return _is_one_of(X, "dask.dataframe", "DataFrame", "Series")
+
+
+def _is_one_of(X: Any, module: str, *names: str) -> bool:
+    """By type: a delayed object has every attribute that it is asked for. What is not loaded, X is not of."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(X, tuple(getattr(loaded, name) for name in names))
+
+
+def lies_on_workers(X: Any) -> bool:
+    """Whether some of X is on the workers of a cluster already."""
+    return is_collection(X) and "distributed" in sys.modules and bool(sys.modules["distributed"].futures_of(X))
+
+
+def check_reachable(X: Any, name: str) -> None:
+    """Without a client, refuse what only a cluster can give."""
+    if lies_on_workers(X):
+        raise ValueError(
+            f"{name} lies on the workers of a cluster, and there is no current client to reach them by. Make it "
+            "current, with client.as_current(), or give client= to as_blocks; if it was closed, make a new one and "
+            f"persist {name} anew."
+        )
+
+
+def check_kind(X: Any, name: str = "X", wanted: str = "a dask array with two dimensions or a dask dataframe") -> None:
+    """Refuse delayed objects and bags, whose shape nobody knows."""
+    if not is_array(X) and not is_frame(X):
+        raise TypeError(
+            f"{name} must be {wanted}, got {type(X).__name__}. "
+            "dask.array.from_delayed turns delayed chunks into an array."
+        )
 
 
 def check_frame(X: Any) -> None:

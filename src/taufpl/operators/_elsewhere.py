@@ -11,6 +11,7 @@ from taufpl.operators._blocks import Blocks
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._dask_chunks import first_state
 from taufpl.operators._dask_place import place_on_workers, workers_room
+from taufpl.operators._dask_shared import settle_shared
 from taufpl.operators._foreign import as_floats
 from taufpl.operators._lazy_block import LazyBlock
 from taufpl.operators._local_blocks import LocalBlocks
@@ -33,15 +34,10 @@ def is_elsewhere(X: Any) -> bool:
     return source.is_collection(X) or is_foreign_array(X)
 
 
-def column_names(X: Any) -> list[str] | None:
-    """Names of the columns of a dask dataframe; None if X has none."""
-    if not source.is_frame(X) or X.ndim != 2 or not all(isinstance(name, str) for name in X.columns):
-        return None
-    return list(X.columns)
-
-
 def header(X: Any) -> Any:
     """Something without rows that has the columns of X, and their names where there are any."""
+    if source.is_collection(X):
+        source.check_kind(X)
     return X._meta if source.is_frame(X) else X
 
 
@@ -87,6 +83,16 @@ def as_blocks(
         state = {"number": 0, "start": 0} if y is None else {"number": 0, "start": 0, "labels": y}
         return LocalBlocks([as_floats(X)], [state])
     client = _current_client() if client is None else client
+    if client is not None:
+        # Sizes that are not known are computed where the rows are.
+        with client.as_current():
+            return _blocks(X, y, persist, block_bytes, client)
+    source.check_reachable(X, "X")
+    source.check_reachable(y, "y")
+    return _blocks(X, y, persist, block_bytes, None)
+
+
+def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, client: Any) -> Blocks:
     room = source.Room(n_threads(), _MEMORY_A_THREAD * n_threads()) if client is None else workers_room(client)
     chunks, n_features = source.read_rows(X, room)
     n_rows = sum(chunks.sizes)
@@ -95,6 +101,9 @@ def as_blocks(
     labels = None if y is None else source.read_labels(y, chunks.sizes)
     keep = client is not None and (chunks.has_futures or (room.holds(chunks) if persist is None else persist))
     groups = source.plan_blocks(chunks, room, keep=keep, block_bytes=block_bytes)
+    if not keep:
+        chunks = settle_shared(chunks, groups)
+        labels = settle_shared(labels, groups) if isinstance(labels, source.Chunks) and client is None else labels
     plan = source.Plan(chunks, labels, groups, n_features)
     return _in_this_process(plan) if client is None else place_on_workers(client, plan, keep)
 

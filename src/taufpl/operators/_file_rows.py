@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class FileRows:
-    """A large array in a file, for ``dask.array.from_array``: slices of rows are read, never mapped.
+    """A large array in a file, for ``dask.array.from_array``: rows are read, never mapped.
 
     A mapped file (``np.memmap``) looks as good, but ``from_array`` copies it into memory, a map that is sent to another
     process arrives as the whole array, and a cluster counts the pages that were touched as memory of the worker, pauses
@@ -84,15 +85,17 @@ class FileRows:
         return len(self.shape)
 
     def __getitem__(self, index: Any) -> Array:
-        """Some rows, of some columns."""
+        """Some rows, of some columns, by what NumPy takes: the rows between the first and the last of them are read."""
         index = index if isinstance(index, tuple) else (index,)
-        if not all(isinstance(part, slice) for part in index) or len(index) > self.ndim:
-            raise TypeError(f"Rows of a file are read by slices, got {index!r}.")
-        start, stop, step = index[0].indices(self.shape[0])
-        if step != 1:
-            raise ValueError(f"Rows of a file are read one after the other, got a step of {step}.")
+        if len(index) > self.ndim or any(part is None or part is Ellipsis for part in index):
+            raise TypeError(
+                f"Rows of a file are asked for by at most {self.ndim} slices, integers or arrays of integers, one a "
+                f"dimension; got {index!r}. Read the rows, and index what comes back."
+            )
+        wanted, *others = index or (slice(None),)
+        start, stop, inside = _span(wanted, self.shape[0])
         rows = self._by_columns(start, stop) if self.by_columns else self._by_rows(start, stop)
-        return rows[(slice(None), *index[1:])]
+        return np.asarray(rows[(inside, *others)])
 
     def _by_rows(self, start: int, stop: int) -> Array:
         width = int(np.prod(self.shape[1:], dtype=np.int64))
@@ -112,3 +115,26 @@ class FileRows:
         if len(values) < count:
             raise OSError(f"{self.path} ended {count - len(values)} values before the {count} that were to be read.")
         return values
+
+
+def _span(wanted: Any, n_rows: int) -> tuple[int, int, Any]:
+    """First row of those that are wanted, the row after the last, and what to take of the rows between."""
+    if isinstance(wanted, slice):
+        places = range(n_rows)[wanted]
+        if not places:
+            return 0, 0, slice(None)
+        first, last = sorted((places[0], places[-1]))
+        return first, last + 1, slice(None, None, places.step)
+    if isinstance(wanted, Integral):
+        place = range(n_rows)[int(wanted)]
+        return place, place + 1, 0
+    rows = np.asarray(wanted)
+    rows = np.flatnonzero(rows) if rows.dtype == bool and rows.shape == (n_rows,) else rows
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise TypeError(f"Rows of a file are slices, integers or arrays of integers, got {wanted!r}.")
+    if not rows.size:
+        return 0, 0, slice(None)
+    rows = np.where(rows < 0, rows + n_rows, rows)
+    if rows.min() < 0 or rows.max() >= n_rows:
+        raise IndexError(f"The file has {n_rows} rows, got row numbers from {rows.min()} to {rows.max()}.")
+    return int(rows.min()), int(rows.max()) + 1, rows - rows.min()

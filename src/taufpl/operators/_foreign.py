@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from taufpl.operators._block_sparse_torch import is_sparse_tensor
 from taufpl.operators._compat import array_compat, is_foreign_array, namespace
 from taufpl.operators._local_blocks import as_block
 
@@ -45,6 +47,16 @@ def to_numpy(values: Any) -> Array:
     if compat.is_cupy_array(values):
         return np.asarray(values.get())
     return np.array(np.from_dlpack(values))
+
+
+def rows_on_host(X: Any) -> Any:
+    """X itself; or, of an array of another library, the same rows as a NumPy array or a SciPy CSR matrix of floats."""
+    if not is_foreign_array(X):
+        return X
+    X = as_floats(X)
+    if not is_sparse_tensor(X):
+        return to_numpy(X)
+    return sparse.csr_array(tuple(map(to_numpy, (X.values(), X.col_indices(), X.crow_indices()))), tuple(X.shape))
 
 
 def _plain(X: Any) -> Any:

@@ -15,7 +15,7 @@ from taufpl.operators import _dask_source as source
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._convert import as_operator
 from taufpl.operators._dask_chunks import join_rows
-from taufpl.operators._foreign import array_labels, array_scores, like, to_numpy
+from taufpl.operators._foreign import array_labels, array_scores, like, rows_on_host, to_numpy
 
 Vector = NDArray[np.float64]
 
@@ -59,11 +59,12 @@ def map_rows(X: Any, function: Callable[[Any], Vector]) -> Any:
     ----------
     X : dask array of shape (n, d), dask dataframe, or array of any library
     function : callable
-        Gives the numbers of some rows: a chunk as it is, or all rows as a NumPy array, to which those of a device are
-        copied. Must be picklable.
+        Gives the numbers of some rows: a chunk as it is, or all rows as a NumPy array or a CSR matrix, to which those
+        of a device are copied. Must be picklable.
     """
     if is_foreign_array(X):
-        return like(X, function(to_numpy(X)))
+        return like(X, function(rows_on_host(X)))
+    source.check_kind(X)
     apply = partial(_apply, function)
     if source.is_array(X):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
@@ -83,6 +84,15 @@ def lazy_labels(scores: Any, classes: NDArray[Any]) -> Any:
     if is_foreign_array(scores):
         return array_labels(scores, classes)
     return scores.map_blocks(chunk_labels, classes, dtype=classes.dtype, meta=classes[:0])
+
+
+def fetched(*values: Any) -> tuple[Any, ...]:
+    """NumPy arrays of what lies elsewhere, and the rest as it is; what waits is computed in one go."""
+    if any(map(source.is_collection, values)):
+        # Dask warns of arrays and dataframes in one computation.
+        arrays = [value.to_dask_array() if source.is_frame(value) else value for value in values]
+        values = require("dask", "dask", "for dask collections").compute(*arrays)
+    return tuple(to_numpy(value) if is_foreign_array(value) else value for value in values)
 
 
 def chunk_scores(chunk: Any, coef: Vector, intercept: float) -> Vector:
