@@ -291,3 +291,16 @@ def test_a_small_reg_is_reached_along_larger_ones():
     ranker = KernelTauFPLRanker(0.01, 1e-6, gamma=0.025, approximation="exact").fit(X, y)
     assert ranker.converged_
     assert ranker.kernel_gap_ <= 1.1e-4
+
+
+@pytest.mark.parametrize("far", [1e4, 3e4, 1e8])
+def test_one_far_row_does_not_harm_the_others(far):
+    X, y = np.vstack([MOONS, np.full((1, 2), far)]), np.append(LABELS, 0)
+    alone, beside = (KernelTauFPLRanker(0.05, gamma=1.0).fit(*data) for data in ((MOONS, LABELS), (X, y)))
+    assert beside.kernel_gap_ < 1e-4
+    assert beside.primal_objective_ == pytest.approx(alone.primal_objective_, rel=0.05)
+
+
+def test_rows_with_heavy_tails_are_ranked():
+    X = np.exp(6 * np.random.default_rng(1).normal(size=(300, 3)))
+    assert KernelTauFPLRanker(0.05).fit(X, (X[:, 0] < 1).astype(int)).kernel_gap_ < 1e-3
