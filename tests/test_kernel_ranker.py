@@ -304,3 +304,26 @@ def test_one_far_row_does_not_harm_the_others(far):
 def test_rows_with_heavy_tails_are_ranked():
     X = np.exp(6 * np.random.default_rng(1).normal(size=(300, 3)))
     assert KernelTauFPLRanker(0.05).fit(X, (X[:, 0] < 1).astype(int)).kernel_gap_ < 1e-3
+
+
+# In the second case all rows are as far from the middle as rows may be whose distances come from products.
+@pytest.mark.parametrize(
+    "kernel, shift, noise",
+    [
+        ({"gamma": 2.0}, 1000.0, 1.0),
+        ({"gamma": 2.0}, 9.5, 0.1),
+        ({"kernel": "poly", "gamma": 1.0, "degree": 8}, 3.0, 1.0),
+        ({"kernel": "poly", "gamma": 1.0, "degree": 8, "coef0": 0.0}, -1.0, 1.0),
+    ],
+)
+def test_rows_scored_one_at_a_time_stay_within_the_tolerance(kernel, shift, noise):
+    for seed in range(6):
+        base = noise * np.random.default_rng(seed).normal(size=(60, 2))
+        base[30:] += shift
+        X, y = np.repeat(base, 10, axis=0), (np.arange(600) // 10 % 5 == 0).astype(int)
+        model = KernelTauFPLRanker(0.2, reg=1e-3, **kernel).fit(X, y)
+        negative = X[y == 0]
+        alone = np.array([model.decision_function(row[np.newaxis])[0] for row in negative[::10]])
+        assert 10 * np.sum(alone > 0) <= 96
+        moved = np.abs(alone - model.decision_function(negative)[::10])
+        assert moved.max() <= 2 * np.finfo(float).eps * model._score_size(X, model._kernel(), 0.0)

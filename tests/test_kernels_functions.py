@@ -207,5 +207,5 @@ def test_far_rows_keep_the_digits_of_all_distances(share, far, dtype, error):
     X = X.astype(dtype)
     with np.errstate(over="ignore"):
         exact = np.exp(-0.7 * cdist(X.astype(np.float64), X.astype(np.float64), "sqeuclidean"))
-        values = make_kernel("rbf", gamma=0.7, X=X).between(X, X)
+    values = make_kernel("rbf", gamma=0.7, X=X).between(X, X)
     np.testing.assert_allclose(values, exact, rtol=0, atol=error)

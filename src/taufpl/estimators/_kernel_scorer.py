@@ -22,6 +22,7 @@ from taufpl.estimators._solve import SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import Kernel
 from taufpl.kernels._functions import KERNEL_NAMES
+from taufpl.kernels._rounding import score_sizes
 from taufpl.problem import RankingProblem
 
 GAMMA_RULES = {"median", "scale", "auto"}
@@ -128,9 +129,9 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.dual_coef_ = weights[np.newaxis, self.support_]
 
     def _score_size(self, X: Any, kernel: Kernel, share: float) -> float:
-        """Size of the terms of a score, for all but a share of the rows: |k(x, y)|^2 <= k(x, x) k(y, y)."""
-        lengths = np.sqrt(np.maximum(kernel.diagonal(X), 0.0))
-        return float(np.abs(self.dual_coef_[0]) @ lengths[self.support_]) * float(np.quantile(lengths, 1.0 - share))
+        """What, times eps, bounds the rounding of the scores of all but a share of the rows."""
+        sizes = score_sizes(kernel, X, self.support_, self.dual_coef_[0])
+        return float(np.quantile(sizes, 1.0 - share))
 
     def _keep_ranking(self, found: KernelRanking, rows: KernelRows) -> None:
         """Set what the solver and the certificate said, and warn where it did not go as hoped."""

@@ -71,6 +71,8 @@ class FixedRows:
         """Write x . y for every x and y."""
         _multiply(X.astype(self.dtype, copy=False), self.rows, out)
 
+    # Squares that overflow are those of far rows, whose distances are then infinite or come from differences.
+    @np.errstate(over="ignore", invalid="ignore")
     def negative_distances(self, scale: float) -> Callable[[Any, Array], None]:
         """Function of X and out that writes -scale |x - y|^2, never above 0, for every x and y.
 
@@ -91,6 +93,7 @@ class FixedRows:
         factor = np.hstack([shifted * self.dtype.type(2.0 * scale), np.ones_like(norms), norms])
         far = np.flatnonzero(~(norms[:, 0] >= -FAR))
 
+        @np.errstate(over="ignore", invalid="ignore")
         def fill(X: Any, out: Array) -> None:
             if sparse.issparse(X):
                 self._sparse_distances(X, scale, (scale * square_sums(self.rows)).astype(self.dtype), out)
