@@ -253,8 +253,9 @@ def test_a_collapse_is_said_and_predicts_nobody():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 2)), np.repeat([0, 1], [500, 100])
     with pytest.warns(RankingCollapseWarning, match="space of the kernel"):
-        ranker = KernelTauFPLRanker(0.01, gamma=0.1, n_components=3, random_state=0).fit(X, y)
+        ranker = KernelTauFPLRanker(0.01, kernel="linear", random_state=0).fit(X, y)
     assert ranker.collapsed_
+    assert ranker.exact_
     assert ranker.support_.size == 0
     assert not ranker.predict(X).any()
 
@@ -306,7 +307,8 @@ def test_rows_with_heavy_tails_are_ranked():
     assert KernelTauFPLRanker(0.05).fit(X, (X[:, 0] < 1).astype(int)).kernel_gap_ < 1e-3
 
 
-# In the second case all rows are as far from the middle as rows may be whose distances come from products.
+# Not every one of these is solved; the tolerance holds all the same. In the second case all rows are as far from the middle as rows may be whose distances come from products.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "kernel, shift, noise",
     [
@@ -327,3 +329,23 @@ def test_rows_scored_one_at_a_time_stay_within_the_tolerance(kernel, shift, nois
         assert 10 * np.sum(alone > 0) <= 96
         moved = np.abs(alone - model.decision_function(negative)[::10])
         assert moved.max() <= 2 * np.finfo(float).eps * model._score_size(X, model._kernel(), 0.0)
+
+
+def test_a_collapse_of_the_features_is_not_one_of_the_kernel():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = (np.hypot(X[:, 0], X[:, 1]) < 0.8).astype(int)
+    assert not KernelTauFPLRanker(0.01).fit(X, y).collapsed_
+    with pytest.warns(RankingCollapseWarning, match="its 5 features; the kernel itself may do better"):
+        few = KernelTauFPLRanker(0.01, n_components=5, random_state=0).fit(X, y)
+    assert few.collapsed_
+    assert few.kernel_gap_ > 0.5
+
+
+def test_exact_is_not_claimed_where_rounding_hides_what_is_left_out():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = (np.hypot(X[:, 0], X[:, 1]) < 0.8).astype(int)
+    with pytest.warns(RankingCollapseWarning, match="scale the features"):
+        model = KernelTauFPLRanker(0.05, kernel="poly", gamma=1.0).fit(X * 1000 + 500, y)
+    assert model.kernel_gap_ > 0.5
+    assert not model.exact_
+    assert 0 < model.relative_error_ < 1e-6

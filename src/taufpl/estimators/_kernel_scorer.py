@@ -141,10 +141,12 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.dual_gap_ = (result.primal - result.dual) / result.primal
         self.kernel_dual_objective_ = exact_dual(rows, found.problem, result)
         self.kernel_gap_ = (result.primal - self.kernel_dual_objective_) / result.primal
-        self.residual_trace_ = 0.0 if rows.exact else float(rows.residual.sum())
+        # All pivots above rounding may still leave out what matters, where values lie many decades apart.
+        left_out = self.kernel_gap_ - self.dual_gap_
+        self.exact_ = bool(rows.exact and left_out <= 10 * self.tol)
+        self.residual_trace_ = 0.0 if self.exact_ else float(rows.residual.sum())
         self.relative_error_ = self.residual_trace_ / rows.trace
         self.n_components_ = rows.operator.shape[1]
-        self.exact_ = rows.exact
         self.n_iter_ = max(1, result.n_iter)
         self.n_passes_ = result.n_passes
         self.history_ = result.history
@@ -152,6 +154,8 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.collapsed_ = found.ranking.collapsed
         if not self.converged_:
             warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol, stacklevel=5)
+        elif self.collapsed_ and left_out > self.tol:
+            _warn_features_collapsed(type(self).__name__, self.n_components_, self.kernel_gap_)
         elif self.collapsed_:
             _warn_collapsed(type(self).__name__, found.problem)
 
@@ -175,6 +179,16 @@ def _warn_collapsed(name: str, problem: RankingProblem) -> None:
         f"{problem.n_positive} positives is an average of negatives in which the worst {problem.k} of "
         f"{problem.n_negative} decide. Nothing is predicted positive. Raise tau_scale, to train on a larger share of "
         "the negatives than tau, or gamma or n_components, to tell more rows apart, or tau itself.",
+        RankingCollapseWarning,
+        stacklevel=5,
+    )
+
+
+def _warn_features_collapsed(name: str, n_components: int, gap: float) -> None:
+    warnings.warn(
+        f"{name} found nothing better than the score 0 among the functions of its {n_components} features; the kernel "
+        f"itself may do better (kernel_gap_={gap:.2g}). Nothing is predicted positive. Raise n_components, or scale "
+        "the features.",
         RankingCollapseWarning,
         stacklevel=5,
     )
