@@ -9,6 +9,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLRanker, TauFPLRanker
@@ -349,3 +350,21 @@ def test_exact_is_not_claimed_where_rounding_hides_what_is_left_out():
     assert model.kernel_gap_ > 0.5
     assert not model.exact_
     assert 0 < model.relative_error_ < 1e-6
+
+
+def test_new_rows_must_suit_the_kernel_too():
+    X = np.abs(MOONS)
+    ranker = KernelTauFPLRanker(0.05, kernel="chi2").fit(X, LABELS)
+    with pytest.raises(ValueError, match=r'kernel="chi2" takes no sparse matrix; X.toarray\(\)'):
+        ranker.decision_function(sparse.csr_array(X))
+    with pytest.raises(ValueError, match='Negative values in data passed to kernel="chi2"'):
+        ranker.predict(-X)
+
+
+def test_sparse_rows_are_refused_by_kernels_that_cannot_take_them():
+    ranker = KernelTauFPLRanker(0.05, kernel=RBF())
+    assert not get_tags(ranker).input_tags.sparse
+    with pytest.raises(ValueError, match=r"takes no sparse matrix; X.toarray\(\)"):
+        ranker.fit(sparse.csr_array(MOONS), LABELS)
+    with pytest.raises(ValueError, match=r"takes no sparse matrix; X.toarray\(\)"):
+        ranker.fit(MOONS, LABELS).predict(sparse.csr_array(MOONS))

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 from sklearn.gaussian_process.kernels import RBF, Matern
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from taufpl.kernels import make_kernel
@@ -209,3 +209,15 @@ def test_far_rows_keep_the_digits_of_all_distances(share, far, dtype, error):
         exact = np.exp(-0.7 * cdist(X.astype(np.float64), X.astype(np.float64), "sqeuclidean"))
     values = make_kernel("rbf", gamma=0.7, X=X).between(X, X)
     np.testing.assert_allclose(values, exact, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", RBF(), lambda x, y: float(x @ y)], ids=["chi2", "process", "callable"])
+def test_kernels_that_need_the_zeros_say_so(kernel):
+    with pytest.raises(ValueError, match=r"takes no sparse matrix; X.toarray\(\)"):
+        make_kernel(kernel, X=sparse.csr_array(rows()))
+
+
+@pytest.mark.parametrize("kernel", [rbf_kernel, lambda X, Y: X[:, :1] @ Y[:, :1].T, lambda x, y: x * y])
+def test_functions_of_two_matrices_are_told_from_functions_of_two_rows(kernel):
+    with pytest.raises(ValueError, match='gets two rows.*returns a number.*kernel="precomputed" with its matrix'):
+        make_kernel(kernel, X=rows())

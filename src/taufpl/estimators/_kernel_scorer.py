@@ -21,7 +21,7 @@ from taufpl.estimators._linear import score_rounding, warn_not_converged
 from taufpl.estimators._solve import SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import Kernel
-from taufpl.kernels._functions import KERNEL_NAMES
+from taufpl.kernels._functions import KERNEL_NAMES, check_suits, takes_sparse
 from taufpl.kernels._rounding import score_sizes
 from taufpl.problem import RankingProblem
 
@@ -92,6 +92,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
     def _raw_scores(self, X: Any) -> Vector:
         check_is_fitted(self)
         X = self._checked(X, reset=False)
+        check_suits(self.kernel, X)
         return expand(self._kernel(), X, self.support_vectors_, self.dual_coef_[0])
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
@@ -161,7 +162,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel not in ("precomputed", "chi2")
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.positive_only = self.kernel == "chi2"
         tags.classifier_tags.multi_class = False
