@@ -197,7 +197,7 @@ def test_a_matrix_of_pairs_is_refused_where_it_cannot_be_cut_and_both_ways_out_w
     K = rbf_kernel(X, gamma=2.0)
     precomputed = KernelTauFPLRanker(0.05, 1e-3, kernel="precomputed")
     for scorer in (precomputed, SVC(kernel="precomputed")):
-        with pytest.raises(ValueError, match="KernelTauFPLClassifier.*cv='prefit'"):
+        with pytest.raises(ValueError, match=r"KernelTauFPLClassifier.*cv='prefit'"):
             NeymanPearsonClassifier(scorer, 0.05).fit(K, Y)
     within = KernelTauFPLClassifier(0.05, kernel="precomputed", reg=1e-3, threshold="np", random_state=0).fit(K, Y)
     seen = np.random.default_rng(0).random(len(X)) < 0.5

@@ -308,10 +308,11 @@ def test_rows_with_heavy_tails_are_ranked():
     assert KernelTauFPLRanker(0.05).fit(X, (X[:, 0] < 1).astype(int)).kernel_gap_ < 1e-3
 
 
-# Not every one of these is solved; the tolerance holds all the same. In the second case all rows are as far from the middle as rows may be whose distances come from products.
+# Not every one of these is solved; the tolerance holds all the same. In the second case all
+# rows are as far from the middle as rows may be whose distances come from products.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "kernel, shift, noise",
+    ("kernel", "shift", "noise"),
     [
         ({"gamma": 2.0}, 1000.0, 1.0),
         ({"gamma": 2.0}, 9.5, 0.1),

@@ -194,7 +194,7 @@ def test_rows_of_other_lengths():
         make_kernel("rbf", 1.0, X=np.eye(3)).between(np.eye(3), np.eye(2))
 
 
-@pytest.mark.parametrize("dtype, error", [(np.float64, 1e-12), (np.float32, 1e-4)])
+@pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-12), (np.float32, 1e-4)])
 @pytest.mark.parametrize("far", [1e2, 1e4, 1e8, 1e200])
 @pytest.mark.parametrize("share", [0.01, 0.6])
 def test_far_rows_keep_the_digits_of_all_distances(share, far, dtype, error):
@@ -219,5 +219,5 @@ def test_kernels_that_need_the_zeros_say_so(kernel):
 
 @pytest.mark.parametrize("kernel", [rbf_kernel, lambda X, Y: X[:, :1] @ Y[:, :1].T, lambda x, y: x * y])
 def test_functions_of_two_matrices_are_told_from_functions_of_two_rows(kernel):
-    with pytest.raises(ValueError, match='gets two rows.*returns a number.*kernel="precomputed" with its matrix'):
+    with pytest.raises(ValueError, match=r'gets two rows.*returns a number.*kernel="precomputed" with its matrix'):
         make_kernel(kernel, X=rows())

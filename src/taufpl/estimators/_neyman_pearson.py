@@ -346,7 +346,7 @@ def _refuse_pairwise(estimator: Any) -> None:
     """A matrix of pairs has a column for each row: models on some of the rows would need other columns later."""
     if get_tags(estimator).input_tags.pairwise:
         raise ValueError(
-            f"{type(estimator).__name__} takes a matrix of k(x_i, x_j), whose columns would have to be cut with its rows. "
+            f"{type(estimator).__name__} takes a matrix of k(x_i, x_j), whose columns would have to be cut too. "
             'Take KernelTauFPLClassifier(kernel="precomputed", threshold="np"), which does that; or fit the estimator '
             "first and give it with cv='prefit', and k of other rows with those that it was fitted on."
         )

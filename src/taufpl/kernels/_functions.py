@@ -206,7 +206,7 @@ def make_kernel(
     kernel_params : mapping, default=None
         Further arguments of a callable that gets two rows.
     X : ndarray or sparse matrix of shape (n, d)
-        The rows to be fitted, checked to be finite numbers.
+        The rows to be fitted, checked to be finite numbers. Dense for "chi2", "precomputed" and callables.
 
     Returns
     -------

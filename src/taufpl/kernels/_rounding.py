@@ -49,7 +49,7 @@ def score_sizes(kernel: Kernel, X: Any, support: NDArray[np.intp], weights: Vect
 
 
 def _squares(gamma: float, X: Any, support: NDArray[np.intp]) -> Vector:
-    """gamma |x - s|^2, where s is what distances from the support are computed around; 0 where it plays no part.
+    """Values of gamma |x - s|^2, for the s that distances from the support are computed around; 0 where none counts.
 
     Of dense rows, two that are both beyond FAR have a distance by their difference, which rounds by no more than eps of
     itself. Of one beyond 4 FAR and one within FAR, the kernel is next to 0, and so is its rounding.
