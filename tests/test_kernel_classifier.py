@@ -6,6 +6,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
@@ -181,3 +182,28 @@ def test_a_report_reads_the_scores(kind):
     model = kind(0.05, **FIXED).fit(X, Y)
     page = render_report(model, NEW, TRUTH)
     assert f"{np.mean(model.predict(NEW[TRUTH == 1])):.1%}"[:4] in page
+
+
+def test_one_row_of_a_class_is_too_few_for_folds_and_there_is_a_way_out():
+    y = np.zeros(len(X), int)
+    y[0] = 1
+    with pytest.raises(ValueError, match=r'got 1 positive and 1199 negatives\. Give more rows; or .* threshold="np"'):
+        KernelTauFPLClassifier(0.05).fit(X, y)
+    model = KernelTauFPLClassifier(0.05, gamma=2.0, reg=0.1, threshold="np", random_state=0).fit(X, y)
+    assert model.predict(X).mean() <= 0.1
+
+
+def test_a_matrix_of_pairs_is_refused_where_it_cannot_be_cut_and_both_ways_out_work():
+    K = rbf_kernel(X, gamma=2.0)
+    precomputed = KernelTauFPLRanker(0.05, 1e-3, kernel="precomputed")
+    for scorer in (precomputed, SVC(kernel="precomputed")):
+        with pytest.raises(ValueError, match=r"KernelTauFPLClassifier.*cv='prefit'"):
+            NeymanPearsonClassifier(scorer, 0.05).fit(K, Y)
+    within = KernelTauFPLClassifier(0.05, kernel="precomputed", reg=1e-3, threshold="np", random_state=0).fit(K, Y)
+    seen = np.random.default_rng(0).random(len(X)) < 0.5
+    fitted = precomputed.fit(K[np.ix_(seen, seen)], Y[seen])
+    outside = NeymanPearsonClassifier(fitted, 0.05, cv="prefit").fit(K[np.ix_(~seen, seen)], Y[~seen])
+    new = rbf_kernel(NEW, X, gamma=2.0)
+    for found in (within.predict(new), outside.predict(new[:, seen])):
+        assert found[TRUTH == 0].mean() <= 0.05
+        assert found[TRUTH == 1].mean() > 0.8

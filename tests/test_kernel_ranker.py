@@ -9,6 +9,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLRanker, TauFPLRanker
@@ -253,8 +254,9 @@ def test_a_collapse_is_said_and_predicts_nobody():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 2)), np.repeat([0, 1], [500, 100])
     with pytest.warns(RankingCollapseWarning, match="space of the kernel"):
-        ranker = KernelTauFPLRanker(0.01, gamma=0.1, n_components=3, random_state=0).fit(X, y)
+        ranker = KernelTauFPLRanker(0.01, kernel="linear", random_state=0).fit(X, y)
     assert ranker.collapsed_
+    assert ranker.exact_
     assert ranker.support_.size == 0
     assert not ranker.predict(X).any()
 
@@ -291,3 +293,79 @@ def test_a_small_reg_is_reached_along_larger_ones():
     ranker = KernelTauFPLRanker(0.01, 1e-6, gamma=0.025, approximation="exact").fit(X, y)
     assert ranker.converged_
     assert ranker.kernel_gap_ <= 1.1e-4
+
+
+@pytest.mark.parametrize("far", [1e4, 3e4, 1e8])
+def test_one_far_row_does_not_harm_the_others(far):
+    X, y = np.vstack([MOONS, np.full((1, 2), far)]), np.append(LABELS, 0)
+    alone, beside = (KernelTauFPLRanker(0.05, gamma=1.0).fit(*data) for data in ((MOONS, LABELS), (X, y)))
+    assert beside.kernel_gap_ < 1e-4
+    assert beside.primal_objective_ == pytest.approx(alone.primal_objective_, rel=0.05)
+
+
+def test_rows_with_heavy_tails_are_ranked():
+    X = np.exp(6 * np.random.default_rng(1).normal(size=(300, 3)))
+    assert KernelTauFPLRanker(0.05).fit(X, (X[:, 0] < 1).astype(int)).kernel_gap_ < 1e-3
+
+
+# Not every one of these is solved; the tolerance holds all the same. In the second case all
+# rows are as far from the middle as rows may be whose distances come from products.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("kernel", "shift", "noise"),
+    [
+        ({"gamma": 2.0}, 1000.0, 1.0),
+        ({"gamma": 2.0}, 9.5, 0.1),
+        ({"kernel": "poly", "gamma": 1.0, "degree": 8}, 3.0, 1.0),
+        ({"kernel": "poly", "gamma": 1.0, "degree": 8, "coef0": 0.0}, -1.0, 1.0),
+    ],
+)
+def test_rows_scored_one_at_a_time_stay_within_the_tolerance(kernel, shift, noise):
+    for seed in range(6):
+        base = noise * np.random.default_rng(seed).normal(size=(60, 2))
+        base[30:] += shift
+        X, y = np.repeat(base, 10, axis=0), (np.arange(600) // 10 % 5 == 0).astype(int)
+        model = KernelTauFPLRanker(0.2, reg=1e-3, **kernel).fit(X, y)
+        negative = X[y == 0]
+        alone = np.array([model.decision_function(row[np.newaxis])[0] for row in negative[::10]])
+        assert 10 * np.sum(alone > 0) <= 96
+        moved = np.abs(alone - model.decision_function(negative)[::10])
+        assert moved.max() <= 2 * np.finfo(float).eps * model._score_size(X, model._kernel(), 0.0)
+
+
+def test_a_collapse_of_the_features_is_not_one_of_the_kernel():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = (np.hypot(X[:, 0], X[:, 1]) < 0.8).astype(int)
+    assert not KernelTauFPLRanker(0.01).fit(X, y).collapsed_
+    with pytest.warns(RankingCollapseWarning, match="its 5 features; the kernel itself may do better"):
+        few = KernelTauFPLRanker(0.01, n_components=5, random_state=0).fit(X, y)
+    assert few.collapsed_
+    assert few.kernel_gap_ > 0.5
+
+
+def test_exact_is_not_claimed_where_rounding_hides_what_is_left_out():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = (np.hypot(X[:, 0], X[:, 1]) < 0.8).astype(int)
+    with pytest.warns(RankingCollapseWarning, match="scale the features"):
+        model = KernelTauFPLRanker(0.05, kernel="poly", gamma=1.0).fit(X * 1000 + 500, y)
+    assert model.kernel_gap_ > 0.5
+    assert not model.exact_
+    assert 0 < model.relative_error_ < 1e-6
+
+
+def test_new_rows_must_suit_the_kernel_too():
+    X = np.abs(MOONS)
+    ranker = KernelTauFPLRanker(0.05, kernel="chi2").fit(X, LABELS)
+    with pytest.raises(ValueError, match=r'kernel="chi2" takes no sparse matrix; X.toarray\(\)'):
+        ranker.decision_function(sparse.csr_array(X))
+    with pytest.raises(ValueError, match='Negative values in data passed to kernel="chi2"'):
+        ranker.predict(-X)
+
+
+def test_sparse_rows_are_refused_by_kernels_that_cannot_take_them():
+    ranker = KernelTauFPLRanker(0.05, kernel=RBF())
+    assert not get_tags(ranker).input_tags.sparse
+    with pytest.raises(ValueError, match=r"takes no sparse matrix; X.toarray\(\)"):
+        ranker.fit(sparse.csr_array(MOONS), LABELS)
+    with pytest.raises(ValueError, match=r"takes no sparse matrix; X.toarray\(\)"):
+        ranker.fit(MOONS, LABELS).predict(sparse.csr_array(MOONS))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import sparse
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
@@ -218,3 +219,9 @@ def test_columns_move_together_in_place():
     np.testing.assert_array_equal(moved, expected)
     assert moved.flags.c_contiguous
     assert np.shares_memory(moved, matrix)
+
+
+def test_values_many_decades_apart_are_named_as_the_reason():
+    X = sparse.csr_array(np.vstack([smooth(50), np.full((1, 3), 1e200)]))
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="scale or clip the features"):
+        factored(make_kernel("rbf", gamma=1.0, X=X), X)

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernel_cases import CASES, clustered, smooth
@@ -231,3 +233,14 @@ def test_bad_parameters(parameters, message):
 def test_rows_of_zeros_have_no_linear_features():
     with pytest.raises(ValueError, match="0 on every row"):
         PivotedCholeskyFeatures(kernel="linear").fit(np.zeros((10, 2)))
+
+
+def test_new_rows_must_suit_the_kernel_too():
+    X = np.abs(smooth(60))
+    features = PivotedCholeskyFeatures(kernel="chi2", random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r'kernel="chi2" takes no sparse matrix; X.toarray\(\)'):
+        features.transform(sparse.csr_array(X))
+    with pytest.raises(ValueError, match='Negative values in data passed to kernel="chi2"'):
+        features.transform(-X)
+    assert not get_tags(PivotedCholeskyFeatures(kernel=RBF())).input_tags.sparse
+    assert get_tags(PivotedCholeskyFeatures()).input_tags.sparse

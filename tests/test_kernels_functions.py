@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from sklearn.gaussian_process.kernels import RBF, Matern
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from taufpl.kernels import make_kernel
@@ -192,3 +192,32 @@ def test_a_kernel_that_is_no_kernel():
 def test_rows_of_other_lengths():
     with pytest.raises(ValueError, match="as many features: got 3 and 2"):
         make_kernel("rbf", 1.0, X=np.eye(3)).between(np.eye(3), np.eye(2))
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-12), (np.float32, 1e-4)])
+@pytest.mark.parametrize("far", [1e2, 1e4, 1e8, 1e200])
+@pytest.mark.parametrize("share", [0.01, 0.6])
+def test_far_rows_keep_the_digits_of_all_distances(share, far, dtype, error):
+    if far > float(np.finfo(dtype).max):
+        pytest.skip("not a number of this type")
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3))
+    some = rng.random(300) < share
+    X[some] = far * (1 + 1e-6 * rng.integers(3, size=(some.sum(), 3)))
+    X = X.astype(dtype)
+    with np.errstate(over="ignore"):
+        exact = np.exp(-0.7 * cdist(X.astype(np.float64), X.astype(np.float64), "sqeuclidean"))
+    values = make_kernel("rbf", gamma=0.7, X=X).between(X, X)
+    np.testing.assert_allclose(values, exact, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", RBF(), lambda x, y: float(x @ y)], ids=["chi2", "process", "callable"])
+def test_kernels_that_need_the_zeros_say_so(kernel):
+    with pytest.raises(ValueError, match=r"takes no sparse matrix; X.toarray\(\)"):
+        make_kernel(kernel, X=sparse.csr_array(rows()))
+
+
+@pytest.mark.parametrize("kernel", [rbf_kernel, lambda X, Y: X[:, :1] @ Y[:, :1].T, lambda x, y: x * y])
+def test_functions_of_two_matrices_are_told_from_functions_of_two_rows(kernel):
+    with pytest.raises(ValueError, match=r'gets two rows.*returns a number.*kernel="precomputed" with its matrix'):
+        make_kernel(kernel, X=rows())

@@ -81,7 +81,7 @@ class KernelTauFPLRanker(KernelScorer):
         A lower bound on P over the whole space of the kernel, and the relative gap to it: no kernel machine with this
         kernel and these parameters has a lower objective than this bound.
     exact_ : bool
-        Whether the features express all of the space.
+        Whether the features express all of the space, as far as `kernel_gap_` can tell.
     n_components_ : int
         Number of features.
     residual_trace_, relative_error_ : float

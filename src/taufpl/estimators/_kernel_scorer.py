@@ -22,7 +22,8 @@ from taufpl.estimators._linear import score_rounding, warn_not_converged
 from taufpl.estimators._solve import SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import Kernel
-from taufpl.kernels._functions import KERNEL_NAMES
+from taufpl.kernels._functions import KERNEL_NAMES, check_suits, takes_sparse
+from taufpl.kernels._rounding import score_sizes
 from taufpl.problem import RankingProblem
 
 GAMMA_RULES = {"median", "scale", "auto"}
@@ -93,6 +94,7 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X, _ = in_memory(type(self).__name__, X)
         X = self._checked(X, reset=False)
+        check_suits(self.kernel, X)
         return expand(self._kernel(), X, self.support_vectors_, self.dual_coef_[0])
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
@@ -130,9 +132,9 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.dual_coef_ = weights[np.newaxis, self.support_]
 
     def _score_size(self, X: Any, kernel: Kernel, share: float) -> float:
-        """Size of the terms of a score, for all but a share of the rows: |k(x, y)|^2 <= k(x, x) k(y, y)."""
-        lengths = np.sqrt(np.maximum(kernel.diagonal(X), 0.0))
-        return float(np.abs(self.dual_coef_[0]) @ lengths[self.support_]) * float(np.quantile(lengths, 1.0 - share))
+        """What, times eps, bounds the rounding of the scores of all but a share of the rows."""
+        sizes = score_sizes(kernel, X, self.support_, self.dual_coef_[0])
+        return float(np.quantile(sizes, 1.0 - share))
 
     def _keep_ranking(self, found: KernelRanking, rows: KernelRows) -> None:
         """Set what the solver and the certificate said, and warn where it did not go as hoped."""
@@ -142,10 +144,12 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.dual_gap_ = (result.primal - result.dual) / result.primal
         self.kernel_dual_objective_ = exact_dual(rows, found.problem, result)
         self.kernel_gap_ = (result.primal - self.kernel_dual_objective_) / result.primal
-        self.residual_trace_ = 0.0 if rows.exact else float(rows.residual.sum())
+        # All pivots above rounding may still leave out what matters, where values lie many decades apart.
+        left_out = self.kernel_gap_ - self.dual_gap_
+        self.exact_ = bool(rows.exact and left_out <= 10 * self.tol)
+        self.residual_trace_ = 0.0 if self.exact_ else float(rows.residual.sum())
         self.relative_error_ = self.residual_trace_ / rows.trace
         self.n_components_ = rows.operator.shape[1]
-        self.exact_ = rows.exact
         self.n_iter_ = max(1, result.n_iter)
         self.n_passes_ = result.n_passes
         self.history_ = result.history
@@ -153,12 +157,14 @@ class KernelScorer(ClassifierMixin, BaseEstimator):
         self.collapsed_ = found.ranking.collapsed
         if not self.converged_:
             warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol, stacklevel=5)
+        elif self.collapsed_ and left_out > self.tol:
+            _warn_features_collapsed(type(self).__name__, self.n_components_, self.kernel_gap_)
         elif self.collapsed_:
             _warn_collapsed(type(self).__name__, found.problem)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel not in ("precomputed", "chi2")
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.positive_only = self.kernel == "chi2"
         tags.classifier_tags.multi_class = False
@@ -176,6 +182,16 @@ def _warn_collapsed(name: str, problem: RankingProblem) -> None:
         f"{problem.n_positive} positives is an average of negatives in which the worst {problem.k} of "
         f"{problem.n_negative} decide. Nothing is predicted positive. Raise tau_scale, to train on a larger share of "
         "the negatives than tau, or gamma or n_components, to tell more rows apart, or tau itself.",
+        RankingCollapseWarning,
+        stacklevel=5,
+    )
+
+
+def _warn_features_collapsed(name: str, n_components: int, gap: float) -> None:
+    warnings.warn(
+        f"{name} found nothing better than the score 0 among the functions of its {n_components} features; the kernel "
+        f"itself may do better (kernel_gap_={gap:.2g}). Nothing is predicted positive. Raise n_components, or scale "
+        "the features.",
         RankingCollapseWarning,
         stacklevel=5,
     )

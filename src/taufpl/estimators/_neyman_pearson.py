@@ -166,6 +166,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             if params:
                 raise ValueError(f"a fitted estimator takes no parameters of fit, got {sorted(params)}.")
             return self._calibrate(X, y)
+        _refuse_pairwise(self.estimator)
         X, y, params = _without_weightless(X, y, params)
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
@@ -332,6 +333,16 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _refuse_pairwise(estimator: Any) -> None:
+    """A matrix of pairs has a column for each row: models on some of the rows would need other columns later."""
+    if get_tags(estimator).input_tags.pairwise:
+        raise ValueError(
+            f"{type(estimator).__name__} takes a matrix of k(x_i, x_j), whose columns would have to be cut too. "
+            'Take KernelTauFPLClassifier(kernel="precomputed", threshold="np"), which does that; or fit the estimator '
+            "first and give it with cv='prefit', and k of other rows with those that it was fitted on."
+        )
 
 
 def _without_weightless(X: Any, y: NDArray[Any], params: dict[str, Any]) -> tuple[Any, NDArray[Any], dict[str, Any]]:

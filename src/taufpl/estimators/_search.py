@@ -63,10 +63,16 @@ def possible_folds(wanted: int, n_positive: int, n_negative: int) -> int:
     fewest = min(n_positive, n_negative)
     if fewest < 2:
         raise ValueError(
-            f"cross-validation needs at least 2 rows of each class, got {n_positive} positives and {n_negative} "
-            "negatives."
+            f"cross-validation needs at least 2 rows of each class, got {_counted(n_positive, 'positive')} and "
+            f"{_counted(n_negative, 'negative')}. Give more rows; or give reg, and for kernels gamma, as numbers with "
+            'threshold="np", which takes no folds.'
         )
     return min(wanted, fewest)
+
+
+def _counted(number: int, noun: str) -> str:
+    """The number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def make_folds(cv: Any, positive_rows: Rows, negative_rows: Rows) -> list[Fold]:

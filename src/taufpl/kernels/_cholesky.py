@@ -227,11 +227,15 @@ class _Growing:
         if not np.abs(values - values.T).max() <= self.doubt:
             raise ValueError(
                 "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
+                + _if_named(self.kernel)
             )
 
     def _check_pairs(self, left: Matrix, residual: Vector) -> None:
         """Hold what is left between some rows against what is known of its diagonal."""
-        if np.abs(left.diagonal() - residual).max() > self.doubt:
+        if not np.abs(left.diagonal() - residual).max() <= self.doubt:
+            if _is_named(self.kernel):
+                what = "rounding hides what is left of some k(x, x)"
+                raise ValueError(f"The kernel ({self.kernel.function}) is too uneven: {what}." + _if_named(self.kernel))
             raise ValueError(
                 "k(x, x) of a row with itself differs from k(x, y) of two equal rows. A kernel with noise on its "
                 "diagonal has no features; add the noise to the model instead."
@@ -252,6 +256,18 @@ def _diagonal_of(kernel: Kernel, X: Any, rows: Rows) -> Vector:
     return kernel.diagonal(X)[rows] if kernel.function == "precomputed" else kernel.diagonal(X[rows])
 
 
+def _is_named(kernel: Kernel) -> bool:
+    """Whether the kernel is computed here from a name: it has no noise on its diagonal, and is symmetric."""
+    return isinstance(kernel.function, str) and kernel.function != "precomputed"
+
+
+def _if_named(kernel: Kernel) -> str:
+    """What helps where a kernel that is known to be sound has lost its digits."""
+    if not _is_named(kernel):
+        return ""
+    return " The values of X lie too many decades apart for it; scale or clip the features."
+
+
 def _not_semidefinite(kernel: Kernel, what: str) -> str:
     name = kernel.function if isinstance(kernel.function, str) else "a callable"
     if name == "precomputed":
@@ -261,7 +277,8 @@ def _not_semidefinite(kernel: Kernel, what: str) -> str:
         )
     return (
         f"The kernel ({name}) is not positive semidefinite on these rows, or not finite: {what}. Take another kernel, "
-        'or other parameters: "rbf", "laplacian", "linear" and "poly" with coef0 >= 0 are safe, "sigmoid" is not.'
+        'or other parameters: "rbf", "laplacian", "linear" and "poly" with coef0 >= 0 are safe, "sigmoid" is not. '
+        "Where values of X lie many decades apart, scale or clip the features."
     )
 
 

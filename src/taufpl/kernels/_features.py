@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
-from taufpl.kernels._functions import KERNEL_NAMES, Kernel, make_kernel
+from taufpl.kernels._functions import KERNEL_NAMES, Kernel, check_suits, make_kernel, takes_sparse
 from taufpl.kernels._map import LandmarkMap
 
 Array = NDArray[Any]
@@ -260,7 +260,9 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         sparse = False if self.kernel == "precomputed" else "csr"
-        return validate_data(self, X, reset=False, accept_sparse=sparse, dtype=[np.float64, np.float32])
+        X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=[np.float64, np.float32])
+        check_suits(self.kernel, X)
+        return X
 
     @property
     def _map(self) -> LandmarkMap:
@@ -273,7 +275,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel not in ("precomputed", "chi2")
+        tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.positive_only = self.kernel == "chi2"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

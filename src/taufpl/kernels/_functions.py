@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -205,7 +206,7 @@ def make_kernel(
     kernel_params : mapping, default=None
         Further arguments of a callable that gets two rows.
     X : ndarray or sparse matrix of shape (n, d)
-        The rows to be fitted, checked to be finite numbers.
+        The rows to be fitted, checked to be finite numbers. Dense for "chi2", "precomputed" and callables.
 
     Returns
     -------
@@ -230,10 +231,41 @@ def make_kernel(
         raise ValueError(f"degree must be a whole number, at least 1, got {degree!r}.")
     if kernel == "precomputed":
         _check_square(X)
-    if kernel == "chi2":
-        _check_counts(X)
+    check_suits(kernel, X)
+    if not isinstance(kernel, str | ProcessKernel) and X is not None and X.shape[0]:
+        _try_on_rows(kernel, kernel_params or {}, X)
     value = resolve_gamma(gamma, kernel if isinstance(kernel, str) else "callable", X)
     return Kernel(kernel, value, int(degree), float(coef0), dict(kernel_params or {}))
+
+
+def takes_sparse(kernel: Any) -> bool:
+    """Whether the kernel is computed from rows that do not hold their zeros."""
+    return isinstance(kernel, str) and kernel not in ("precomputed", "chi2")
+
+
+def check_suits(kernel: Any, X: Any) -> None:
+    """Refuse rows, of a fit or new ones, that the kernel cannot take."""
+    if X is None or kernel == "precomputed":
+        return
+    if not is_dense(X) and not takes_sparse(kernel):
+        name = f'kernel="{kernel}"' if isinstance(kernel, str) else "A kernel that is not given by its name"
+        raise ValueError(f"{name} takes no sparse matrix; X.toarray() makes a dense one of it.")
+    if kernel == "chi2":
+        _check_counts(X)
+
+
+def _try_on_rows(kernel: Callable[..., Any], params: Mapping[str, Any], X: Any) -> None:
+    """Call a function of two rows once, so that one of two matrices is known before it fails elsewhere."""
+    ways_out = (
+        "A callable kernel gets two rows, each of shape (n_features,), and returns a number. For a function of whole "
+        'matrices, as SVC takes them, pass kernel="precomputed" with its matrix.'
+    )
+    try:
+        value = kernel(X[0], X[-1], **params)
+    except Exception as error:
+        raise ValueError(f"The kernel failed on two rows: {error}. {ways_out}") from error
+    if np.size(value) != 1 or not isinstance(np.asarray(value).item(), Real):
+        raise ValueError(f"The kernel returned {value!r} for two rows. {ways_out}")
 
 
 def _check_name(kernel: Any, kernel_params: Mapping[str, Any] | None) -> None:
@@ -258,8 +290,6 @@ def _check_square(X: Any) -> None:
 
 
 def _check_counts(X: Any) -> None:
-    if not is_dense(X):
-        raise ValueError('kernel="chi2" takes no sparse matrix; X.toarray() makes a dense one of it.')
     if X.min() < 0:
         raise ValueError(
             f'Negative values in data passed to kernel="chi2": X goes down to {X.min():g}, but must be 0 or more. '

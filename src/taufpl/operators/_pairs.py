@@ -8,11 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.spatial.distance import cdist
 from sklearn.utils.extmath import safe_sparse_dot
 
 from taufpl.operators._chunks import scratch
 
 Array = NDArray[Any]
+
+# Rows with scale |x - shift|^2 above this are far: products with each other round by more than distances may.
+FAR = 100.0
+# exp(-64) is nothing beside 1, whatever its rounding.
+_GONE = 64.0
+# From this share of pairs on, all of them are computed: that takes less time than to pick some.
+_MANY_PAIRS = 0.1
+# A median takes far longer than a mean, and one of so many rows is as good.
+_ROWS_FOR_MIDDLE = 128
+# Values of picked pairs that are held at a time.
+_VALUES_AT_ONCE = 1 << 18
 
 
 def work_type(*matrices: Any) -> np.dtype[Any]:
@@ -61,22 +73,29 @@ class FixedRows:
         """Write x . y for every x and y."""
         _multiply(X.astype(self.dtype, copy=False), self.rows, out)
 
+    # Squares that overflow are those of far rows, whose distances are then infinite or come from differences.
+    @np.errstate(over="ignore", invalid="ignore")
     def negative_distances(self, scale: float) -> Callable[[Any, Array], None]:
         """Function of X and out that writes -scale |x - y|^2, never above 0, for every x and y.
 
         Dense rows take one product, of rows with two columns more::
 
             -scale |x - y|^2 = [x, -scale |x|^2, 1] . [2 scale y, 1, -scale |y|^2]
+
+        Its rounding is relative to the norms, not to the distance. So rows are shifted to the middle of Y, and where
+        both rows are far from there and their distance is not so large that exp of it is nothing, it is computed from
+        their difference.
         """
         if self._is_sparse:
             of_rows = (scale * square_sums(self.rows)).astype(self.dtype)
             return lambda X, out: self._sparse_distances(X, scale, of_rows, out)
-        # Distances do not change when all rows are shifted, but their rounding does: it is relative to the norms.
-        shift = self.rows.mean(axis=0, dtype=np.float64).astype(self.dtype)
+        shift = middle(self.rows).astype(self.dtype)
         shifted = self.rows - shift
         norms = (-scale * square_sums(shifted)).astype(self.dtype)[:, None]
         factor = np.hstack([shifted * self.dtype.type(2.0 * scale), np.ones_like(norms), norms])
+        far = np.flatnonzero(~(norms[:, 0] >= -FAR))
 
+        @np.errstate(over="ignore", invalid="ignore")
         def fill(X: Any, out: Array) -> None:
             if sparse.issparse(X):
                 self._sparse_distances(X, scale, (scale * square_sums(self.rows)).astype(self.dtype), out)
@@ -86,9 +105,26 @@ class FixedRows:
             left[:, -2] = -scale * square_sums(left[:, :-2])
             left[:, -1] = 1.0
             np.matmul(left, factor.T, out=out)
+            rows = np.flatnonzero(~(left[:, -2] >= -FAR)) if far.size else far
+            if rows.size:
+                bounds = _rounding(left[rows, -2:-1], norms[far].T)
+                self._repair(X, rows, far, bounds, scale, out)
             np.minimum(out, 0.0, out=out)
 
         return fill
+
+    def _repair(self, X: Any, rows: Array, columns: Array, bounds: Array, scale: float, out: Array) -> None:
+        """Distances from differences, for pairs of some rows and columns, given bounds on their rounding."""
+        wanted = ~(out[np.ix_(rows, columns)] <= -_GONE - bounds)
+        if wanted.mean() > _MANY_PAIRS:
+            out[np.ix_(rows, columns)] = -scale * cdist(X[rows], self.rows[columns], "sqeuclidean")
+            return
+        first, second = np.nonzero(wanted)
+        first, second = rows[first], columns[second]
+        step = max(1, _VALUES_AT_ONCE // X.shape[1])
+        for start in range(0, first.size, step):
+            some, others = first[start : start + step], second[start : start + step]
+            out[some, others] = -scale * square_sums(X[some].astype(self.dtype, copy=False) - self.rows[others])
 
     def _sparse_distances(self, X: Any, scale: float, of_rows: Array, out: Array) -> None:
         self.inner(X, out)
@@ -96,6 +132,16 @@ class FixedRows:
         out -= (scale * square_sums(X)).astype(self.dtype)[:, None]
         out -= of_rows
         np.minimum(out, 0.0, out=out)
+
+
+def middle(Y: Array) -> Array:
+    """Median of every column, of some of the rows: unlike the mean, a few far rows do not move it."""
+    return np.asarray(np.median(Y[:: max(1, len(Y) // _ROWS_FOR_MIDDLE)], axis=0))
+
+
+def _rounding(of_rows: Array, of_columns: Array) -> Array:
+    """What rounding can do to products of far rows, given minus their squared norms; infinite where these are."""
+    return -8.0 * np.finfo(of_rows.dtype).eps * (of_rows + of_columns)
 
 
 def _multiply(X: Any, Y: Any, out: Array) -> None:
