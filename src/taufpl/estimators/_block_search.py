@@ -15,32 +15,33 @@ from taufpl.estimators._block_parts import Consecutive
 from taufpl.estimators._block_scores import Direction, Held, score
 from taufpl.estimators._block_solve import posed, solve_block_ranking
 from taufpl.estimators._block_table import Divided, Part
-from taufpl.estimators._search import RankingSearch, RegSearch, Setting, Walk, make_grid, make_settings, possible_folds
+from taufpl.estimators._search import RankingSearch, Setting, Walk, make_grid, make_settings, possible_folds
 from taufpl.estimators._solve import SolverChoice
 from taufpl.problem import BlockRankingProblem, top_count
 from taufpl.thresholding import share_above
 
 
 @dataclass(frozen=True)
-class BlockFold:
-    """A fold by its code. Its vectors are made for a walk along reg and gone after it: those of one fold at a time."""
+class BlockWalker:
+    """Folds of rows in blocks, one after the other: every one of them keeps all workers busy.
+
+    The vectors of a fold are made for a walk along reg and gone after it, so that each walk starts anew.
+    """
 
     divided: Divided
-    code: int
+    n_folds: int
+    tau: float
+    choice: SolverChoice
 
+    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[Walk]:
+        """Walk every fold."""
+        return [self._walk_fold(code, setting, regs.tolist()) for code in range(self.n_folds)]
 
-class _RegSearch(RegSearch):
-    """A grid of reg whose folds are in blocks, one after the other: every one of them keeps all workers busy."""
-
-    def _walk_folds(self, regs: NDArray[np.float64], starts: Any) -> list[Walk]:
-        folds: Any = self.folds
-        return [_walk_fold(fold, regs.tolist(), *self.settings) for fold in folds]
-
-
-class BlockSearch(RankingSearch):
-    """A grid of reg for each of several values of tau_scale."""
-
-    search_one = _RegSearch
+    def _walk_fold(self, code: int, setting: Setting, regs: Sequence[float]) -> Walk:
+        with self.divided.rows_of(code) as held_out, self.divided.rows_of(code, others=True) as train:
+            k = top_count(setting.tau_scale * self.tau, train.n_negative)
+            with posed(train, k, float(regs[0])) as problem:
+                return _walk(problem, held_out, regs, self.tau, self.choice)
 
 
 def search_part(
@@ -52,7 +53,7 @@ def search_part(
     regs: int | ArrayLike,
     cv: Any,
     max_extensions: int,
-) -> BlockSearch:
+) -> RankingSearch:
     """Judge every setting on folds of the rows of a part; consecutive ones, as an int stands for in scikit-learn.
 
     Raises
@@ -68,23 +69,15 @@ def search_part(
     n_folds = possible_folds(int(cv), part.n_positive, part.n_negative)
     division = Consecutive.folds(n_folds, part.sizes, part.first_kind)
     with part.divided(division) as divided:
-        folds: Any = [BlockFold(divided, code) for code in range(n_folds)]
-        search = BlockSearch(None, folds, tau, choice, None)  # type: ignore[arg-type]
+        search = RankingSearch(BlockWalker(divided, n_folds, tau, choice))
         search.run(make_settings(tau, tau_scale, 1.0), make_grid(regs), max_extensions)
     return search
-
-
-def _walk_fold(fold: BlockFold, regs: Sequence[float], tau: float, setting: Setting, choice: SolverChoice) -> Walk:
-    """Fit one fold for each reg in turn, each from the one before, and judge each on the held-out part."""
-    with fold.divided.rows_of(fold.code) as held_out, fold.divided.rows_of(fold.code, others=True) as train:
-        k = top_count(setting.tau_scale * tau, train.n_negative)
-        with posed(train, k, float(regs[0])) as problem:
-            return _walk(problem, held_out, regs, tau, choice)
 
 
 def _walk(
     problem: BlockRankingProblem, held_out: Part, regs: Sequence[float], tau: float, choice: SolverChoice
 ) -> Walk:
+    """Fit for each reg in turn, each from the one before, and judge each on the held-out part."""
     scores, seconds, passes, found = [], [], [], []
     start, ranking = None, None
     for reg in regs:
@@ -100,4 +93,4 @@ def _walk(
         found.append(replace(ranking.result, history=()))
         seconds.append(time.perf_counter() - began)
         passes.append(problem.blocks.n_passes + held_out.blocks.n_passes - before)
-    return Walk(scores, seconds, passes, found[0], found[-1])  # type: ignore[arg-type]
+    return Walk(scores, seconds, passes, found[0], found[-1])

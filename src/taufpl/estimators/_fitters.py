@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_method_params
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._linear import LinearScorer
-from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
+from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem, top_count
@@ -83,7 +83,7 @@ class LinearFitter:
         rough = replace(self.choice, tol=max(self.choice.tol, SEARCH_TOL))
         settings = make_settings(self.tau, self.given[1], 1.0)
         regs = make_grid(self.regs if self.given[0] == "cv" else [self.reg])
-        search = RankingSearch(self.operator, folds, self.tau, rough, self.n_jobs)
+        search = RankingSearch(FoldWalker(self.operator, folds, self.tau, rough, self.n_jobs))
         best = search.run(settings, regs, MOST_EXTENSIONS).best()
         self.cv_results = search.table()
         self.reg, self.tau_scale = float(best.regs[best.best()]), best.setting.tau_scale

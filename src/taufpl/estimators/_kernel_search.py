@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from taufpl.estimators._kernel_rows import Approximation, Rows, Vector, make_rows, take
-from taufpl.estimators._search import RankingSearch, Setting, make_folds
+from taufpl.estimators._search import FoldWalker, RankingSearch, Setting, make_folds
 from taufpl.estimators._solve import SolverChoice
 from taufpl.kernels import Kernel
 
@@ -84,11 +84,12 @@ class KernelSearch:
         if n_rows <= wanted:
             return self.positive, self.negative
         rng = np.random.default_rng(self.seed)
-        counts = [max(self.cv, round(rows.size * wanted / n_rows)) for rows in (self.positive, self.negative)]
-        return tuple(
-            np.sort(rng.permutation(rows)[:count])
-            for rows, count in zip((self.positive, self.negative), counts, strict=True)
-        )  # type: ignore[return-value]
+
+        def some(rows: Rows) -> Rows:
+            count = max(self.cv, round(rows.size * wanted / n_rows))
+            return np.sort(rng.permutation(rows)[:count])
+
+        return some(self.positive), some(self.negative)
 
     def _search(
         self, gamma: float, positive: Rows, negative: Rows, settings: list[Setting], regs: Vector
@@ -102,7 +103,7 @@ class KernelSearch:
         rows = make_rows(kernel, part, how, np.random.default_rng(self.seed), parts)
         folds = make_folds(self.cv, *parts)
         rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
-        search = RankingSearch(rows.operator, folds, self.tau, rough, self.n_jobs)
+        search = RankingSearch(FoldWalker(rows.operator, folds, self.tau, rough, self.n_jobs))
         return search.run(settings, regs, _MOST_REG_EXTENSIONS)
 
 

@@ -22,7 +22,7 @@ from taufpl.estimators._linear import (
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
 )
-from taufpl.estimators._search import RankingSearch, make_folds, make_grid, make_settings
+from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._trimmed import rank
 from taufpl.operators import as_operator, is_elsewhere
 from taufpl.problem import RankingProblem, top_count
@@ -153,7 +153,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows)
         rough = replace(self._choice(), tol=self.cv_tol)
         settings = make_settings(self.tau, self.tau_scale, self.positive_share)
-        search = RankingSearch(operator, folds, self.tau, rough, self.n_jobs)
+        search = RankingSearch(FoldWalker(operator, folds, self.tau, rough, self.n_jobs))
         self._keep_search(search.run(settings, make_grid(self.regs), self.max_extensions))
         k = top_count(self.tau_scale_ * self.tau, labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)

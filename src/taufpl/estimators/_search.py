@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,33 +112,57 @@ class Walk:
     scores: list[float]
     seconds: list[float]
     passes: list[float]
-    first: Result
-    last: Result
+    first: Any
+    last: Any
+
+
+class Walker(Protocol):
+    """Folds, wherever their rows are, and a way to fit and judge each along some values of reg."""
+
+    @property
+    def n_folds(self) -> int:
+        """How many there are."""
+
+    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[Walk]:
+        """Walk every fold, from solutions of a neighbouring walk, which are its own kind of thing, or from None."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldWalker:
+    """Folds of the rows of an operator, `n_jobs` at the same time."""
+
+    operator: Operator
+    folds: list[Fold]
+    tau: float
+    choice: SolverChoice
+    n_jobs: int | None
+
+    @property
+    def n_folds(self) -> int:
+        """How many there are."""
+        return len(self.folds)
+
+    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[Walk]:
+        """Walk every fold."""
+        walks = Parallel(n_jobs=self.n_jobs)(
+            delayed(_walk_fold)(self.operator, fold, regs, start, self.tau, setting, self.choice)
+            for fold, start in zip(self.folds, starts, strict=True)
+        )
+        return list(walks)
 
 
 class RegSearch:
     """A grid of reg, largest first, with the score of every fold for each value."""
 
-    def __init__(
-        self,
-        operator: Operator,
-        folds: list[Fold],
-        tau: float,
-        setting: Setting,
-        choice: SolverChoice,
-        n_jobs: int | None,
-    ) -> None:
-        self.operator = operator
-        self.folds = folds
+    def __init__(self, walker: Walker, setting: Setting) -> None:
+        self.walker = walker
         self.setting = setting
-        self.settings = (tau, setting, choice)
-        self.n_jobs = n_jobs
         self.regs = np.empty(0)
-        self.scores, self.seconds, self.passes = (np.empty((len(folds), 0)) for _ in range(3))
-        self.largest: list[Result | None] = [None] * len(folds)
-        self.smallest: list[Result | None] = [None] * len(folds)
+        self.scores, self.seconds, self.passes = (np.empty((walker.n_folds, 0)) for _ in range(3))
+        self.largest: list[Any] = [None] * walker.n_folds
+        self.smallest: list[Any] = [None] * walker.n_folds
 
-    def run(self, regs: NDArray[np.float64], starts: list[Result | None] | None = None) -> None:
+    def run(self, regs: NDArray[np.float64], starts: list[Any] | None = None) -> None:
         """Walk the grid, from the solutions of a neighbouring setting if there are any."""
         self.smallest = starts or self.smallest
         self._walk(regs, downwards=True)
@@ -166,15 +190,8 @@ class RegSearch:
         """The best mean score."""
         return float(self.scores.mean(axis=0).max())
 
-    def _walk_folds(self, regs: NDArray[np.float64], starts: list[Result | None]) -> list[Walk]:
-        walks = Parallel(n_jobs=self.n_jobs)(
-            delayed(_walk_fold)(self.operator, fold, regs, start, *self.settings)
-            for fold, start in zip(self.folds, starts, strict=True)
-        )
-        return list(walks)
-
     def _walk(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
-        walks = self._walk_folds(regs, self.smallest if downwards else self.largest)
+        walks = self.walker.walk(self.setting, regs, self.smallest if downwards else self.largest)
         self.regs = self._join(self.regs, regs, downwards)
         for name in ("scores", "seconds", "passes"):
             new = np.array([getattr(walk, name) for walk in walks])
@@ -192,23 +209,17 @@ class RegSearch:
 class RankingSearch:
     """A grid of reg for each of several settings, and what they score on held-out folds."""
 
-    search_one: type[RegSearch] = RegSearch
-
-    def __init__(
-        self, operator: Operator, folds: list[Fold], tau: float, choice: SolverChoice, n_jobs: int | None
-    ) -> None:
-        self.common = (operator, folds, tau)
-        self.choice = choice
-        self.n_jobs = n_jobs
+    def __init__(self, walker: Walker) -> None:
+        self.walker = walker
         self.searches: list[RegSearch] = []
         self.n_extensions = 0
 
     def run(self, settings: list[Setting], regs: NDArray[np.float64], max_extensions: int) -> RankingSearch:
         """Walk the grid for every setting, and beyond its ends for the best of them."""
-        starts: list[Result | None] | None = None
+        starts: list[Any] | None = None
         # A large scale first: it is the easy problem, and its solution is near the next one's.
         for setting in sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale)):
-            search = self.search_one(*self.common, setting, self.choice, self.n_jobs)
+            search = RegSearch(self.walker, setting)
             search.run(regs, starts)
             starts = search.largest
             self.searches.append(search)
