@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +60,9 @@ def run(task: Task, settings: Settings) -> list[Row]:
     rows = []
     for k in (1, max(2, int(_SHARE * n))):
         if task.dataset == "simplex":
-            taken = seconds(lambda k=k: _PAIR[task.method](alpha, beta, k))  # type: ignore[misc]
+            taken = seconds(partial(_PAIR[task.method], alpha, beta, k))
         else:
-            taken = seconds(lambda k=k: _CONE[task.method](shifted, k))  # type: ignore[misc]
+            taken = seconds(partial(_CONE[task.method], shifted, k))
         rows.append({"dataset": task.dataset, "method": task.method, "round": n, "n": n, "k": k, "seconds": taken})
     return rows
 

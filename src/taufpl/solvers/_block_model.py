@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,27 +11,11 @@ from taufpl.operators import as_operator
 from taufpl.operators._stack import stacked
 from taufpl.problem._block_problem import BlockRankingProblem, Point
 from taufpl.problem._near_rows import HeldMoments, Near, NearRows
-from taufpl.solvers._model import FrozenModel, Held
+from taufpl.solvers._model import FrozenModel, Held, Shape
 from taufpl.solvers._moments import Moments
 from taufpl.solvers._smoothing import Maximiser
 
 Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Psi:
-    """What the model needs to know of psi."""
-
-    problem: BlockRankingProblem
-    sigma: float
-
-    @property
-    def curvature(self) -> float:
-        return self.problem.curvature
-
-    @property
-    def weight(self) -> float:
-        return self.sigma * self.problem.curvature
 
 
 class BlockModel(FrozenModel):
@@ -72,7 +55,7 @@ class BlockModel(FrozenModel):
         strides = (max(1, point.counts[0] // most), max(1, point.counts[1] // most))
         held = blocks.reduce(HeldMoments(near, shifts, strides))
         fetched = blocks.gather(NearRows(near))
-        self.smoothing = _Psi(problem, sigma)  # type: ignore[assignment]
+        self.shape = Shape(sigma, problem.curvature, problem.slope, problem.ridge)
         self.k = problem.k
         self.start = self.guess = thresholds
         self._follow([part[0] for part in fetched], [part[1] for part in fetched])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taufpl.operators._base import add_square
+from taufpl.problem import RankingProblem
 from taufpl.projection import Thresholds
 from taufpl.projection._project import project_topk_simplex_into
 from taufpl.solvers._line_search import line_search
@@ -23,6 +24,27 @@ from taufpl.solvers._newton_system import solve_dense
 from taufpl.solvers._smoothing import Maximiser, Rows, Smoothing, Vector, rank_one
 
 _LEAST_STEP = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The numbers that shape psi: its sigma, the curvature and slope of the loss's conjugate, and the ridge m reg."""
+
+    sigma: float
+    curvature: float
+    slope: float
+    ridge: float
+
+    @classmethod
+    def of(cls, smoothing: Smoothing) -> Shape:
+        """Read them off."""
+        problem = smoothing.problem
+        return cls(smoothing.sigma, smoothing.curvature, problem.loss.conjugate_slope, problem.ridge)
+
+    @property
+    def weight(self) -> float:
+        """Weight of alpha in the projection."""
+        return self.sigma * self.curvature
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +151,7 @@ class FrozenModel:
         running: tuple[RunningMoments, RunningMoments],
     ) -> None:
         problem, thresholds = smoothing.problem, maximiser.thresholds
-        self.smoothing = smoothing
+        self.shape = Shape.of(smoothing)
         self.k = problem.k
         self.start = thresholds
         self.guess = thresholds
@@ -142,39 +164,42 @@ class FrozenModel:
         self.now = Maximiser(maximiser.alpha[chosen.positive], maximiser.beta[chosen.negative], thresholds)
         # The last step length that was tried, with scores and maximiser there: mostly the one that is taken.
         self.tried: tuple[float, Vector, Vector, Maximiser | None] = (0.0, *scores, None)
-        self._hold_capped(chosen.capped, scores[1])
-        self.free = self._hold_free(chosen.free, scores[1], maximiser.beta, running[1])
-        self.active = self._hold_active(chosen.active, scores[0], pull, running[0])
+        self._hold_capped(smoothing, chosen.capped, scores[1])
+        self.free = self._hold_free(smoothing, chosen.free, scores[1], maximiser.beta, running[1])
+        self.active = self._hold_active(problem, chosen.active, scores[0], pull, running[0])
 
-    def _hold_capped(self, capped: Rows, scores: Vector) -> None:
-        problem = self.smoothing.problem
+    def _hold_capped(self, smoothing: Smoothing, capped: Rows, scores: Vector) -> None:
+        problem = smoothing.problem
         self.n_capped = len(capped)
         self.capped_mean = np.zeros(problem.n_features)
         self.capped_target = 0.0
         if self.n_capped:
             weights = np.full(self.n_capped, 1.0 / self.n_capped)
             self.capped_mean = problem.operator.rmatvec_rows(weights, problem.negative_rows[capped])
-            self.capped_target = _mean_target(self.smoothing, scores, capped)
+            self.capped_target = _mean_target(smoothing, scores, capped)
 
-    def _hold_free(self, free: Rows, scores: Vector, beta: Vector, running: RunningMoments) -> Held:
-        problem = self.smoothing.problem
+    def _hold_free(
+        self, smoothing: Smoothing, free: Rows, scores: Vector, beta: Vector, running: RunningMoments
+    ) -> Held:
+        problem = smoothing.problem
         rows = problem.negative_rows[free]
         pull = problem.operator.rmatvec_rows(beta[free], rows) if len(rows) else np.zeros(problem.n_features)
-        target = _mean_target(self.smoothing, scores, free)
-        return Held(running.update(np.sort(rows)), target, self.smoothing.sigma, pull)
+        target = _mean_target(smoothing, scores, free)
+        return Held(running.update(np.sort(rows)), target, smoothing.sigma, pull)
 
-    def _hold_active(self, active: Rows, scores: Vector, pull: Vector, running: RunningMoments) -> Held:
+    def _hold_active(
+        self, problem: RankingProblem, active: Rows, scores: Vector, pull: Vector, running: RunningMoments
+    ) -> Held:
         """What is left of the whole sum belongs to the positives that are held: their rows need not be read."""
-        problem = self.smoothing.problem
         pull = pull - self._followed_pull(self.now.alpha, self.now.beta) + self.free.pull
         pull += (self.start.cap * self.n_capped) * self.capped_mean
-        rate = -1.0 / self.smoothing.curvature
-        target = -rate * (problem.loss.conjugate_slope - _mean(scores[active]))
+        rate = -1.0 / self.shape.curvature
+        target = -rate * (self.shape.slope - _mean(scores[active]))
         return Held(running.update(np.sort(problem.positive_rows[active])), target, rate, pull)
 
     def minimise(self, coef: Vector, gradient: Vector, enough: float, max_iter: int) -> tuple[Vector, int]:
         """Go from w until |gradient|^2 <= enough; return the way gone and the number of steps."""
-        ridge = self.smoothing.problem.ridge
+        ridge = self.shape.ridge
         delta = np.zeros_like(coef)
         n_iter = 0
         while n_iter < max_iter and float(gradient @ gradient) > enough:
@@ -196,21 +221,20 @@ class FrozenModel:
 
     def _maximise(self, delta: Vector, positive: Vector, negative: Vector) -> Maximiser | None:
         """Project; a held class enters as often as it has rows, each with their mean. None if one changes class."""
-        smoothing = self.smoothing
-        slope = smoothing.problem.loss.conjugate_slope
+        shape = self.shape
         n_active, n_free = self.active.moments.count, self.free.moments.count
         free_end = len(negative) + n_free
         alpha = np.empty(len(positive) + n_active)
         beta = np.empty(free_end + self.n_capped)
-        alpha[: len(positive)] = (slope - positive) / smoothing.curvature
+        alpha[: len(positive)] = (shape.slope - positive) / shape.curvature
         alpha[len(positive) :] = self.active.target_at(delta)
-        beta[: len(negative)] = self.centre + smoothing.sigma * negative
+        beta[: len(negative)] = self.centre + shape.sigma * negative
         beta[len(negative) : free_end] = self.free.target_at(delta)
-        beta[free_end:] = self.capped_target + smoothing.sigma * float(self.capped_mean @ delta)
+        beta[free_end:] = self.capped_target + shape.sigma * float(self.capped_mean @ delta)
         if not np.isfinite(alpha.sum() + beta.sum()):
             return None
         pair = (np.empty_like(alpha), np.empty_like(beta))
-        self.guess = project_topk_simplex_into(alpha, beta, self.k, smoothing.weight, self.guess, pair)
+        self.guess = project_topk_simplex_into(alpha, beta, self.k, shape.weight, self.guess, pair)
         alpha, beta = pair
         cap = self.guess.cap
         inside = (
@@ -230,7 +254,7 @@ class FrozenModel:
 
     def _shifts(self, thresholds: Thresholds) -> tuple[float, float]:
         """How far the thresholds of alpha and of beta have moved since the model was made."""
-        return (thresholds.lam - self.start.lam) / self.smoothing.weight, _difference(thresholds.mu, self.start.mu)
+        return (thresholds.lam - self.start.lam) / self.shape.weight, _difference(thresholds.mu, self.start.mu)
 
     def _followed_pull(self, alpha: Vector, beta: Vector) -> Vector:
         weights = np.concatenate((alpha, -beta))
@@ -251,7 +275,7 @@ class FrozenModel:
     def _search(self, step: Vector, moves: Vector, delta: Vector, coef: Vector, slope_at_zero: float) -> float:
         if not slope_at_zero < 0:
             return 0.0
-        ridge = self.smoothing.problem.ridge
+        ridge = self.shape.ridge
         moves_positive, moves_negative = moves[: self.n_positive], moves[self.n_positive :]
         active, free = self.active.pull_along(step, delta), self.free.pull_along(step, delta)
         capped = self.n_capped * float(self.capped_mean @ step)
@@ -273,7 +297,7 @@ class FrozenModel:
 
     def _direction(self, gradient: Vector) -> Vector:
         """Newton direction of the model at the current maximiser."""
-        now, smoothing = self.now, self.smoothing
+        now, shape = self.now, self.shape
         cap = now.thresholds.cap
         loaded = np.flatnonzero(now.beta)
         at_cap = now.beta[loaded] >= cap
@@ -286,16 +310,16 @@ class FrozenModel:
             capped_mean = capped_mean + self.rows.rmatvec_rows(np.ones(len(capped_rows)), capped_rows)
         capped_mean = capped_mean / max(n_capped, 1)
 
-        hessian = active.gram * (1.0 / smoothing.curvature)
+        hessian = active.gram * (1.0 / shape.curvature)
         if free.count:
-            hessian += smoothing.sigma * free.gram
+            hessian += shape.sigma * free.gram
         last = rank_one(
-            (active.count, free.count, n_capped), (active.mean, free.mean, capped_mean), self.k, smoothing.weight
+            (active.count, free.count, n_capped), (active.mean, free.mean, capped_mean), self.k, shape.weight
         )
         if last is not None:
             z, inverse_rho = last
-            add_square(hessian, smoothing.sigma * inverse_rho, z)
-        np.einsum("ii->i", hessian)[:] += smoothing.problem.ridge
+            add_square(hessian, shape.sigma * inverse_rho, z)
+        np.einsum("ii->i", hessian)[:] += shape.ridge
         return solve_dense(hessian, gradient)
 
     def _with_held(self, held: Held, rows: Rows) -> Moments:
