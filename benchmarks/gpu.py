@@ -26,12 +26,13 @@ from taufpl.operators._block_arrays import ArrayBlock
 from taufpl.operators._local_blocks import LocalBlocks
 from taufpl.problem import RankingProblem, _block_tasks, top_count
 from taufpl.problem._block_problem import BlockRankingProblem
-from taufpl.projection import _round_tasks, _top_mean
+from taufpl.projection import _in_place, _round_tasks, _top_mean
 from taufpl.solvers import Newton, _block_newton
 from taufpl.solvers._block_newton import BlockNewton
 from taufpl.solvers._block_result import BlockResult
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SHARED = ("select", "transfers")
 
 
 def wait() -> None:
@@ -121,8 +122,10 @@ class Stages:
         @wraps(call)
         def inner(*args: Any, **kwargs: Any) -> Any:
             self._switch()
-            self._stack.append(stage)
-            self.calls[stage] += 1
+            # What several stages do belongs to projections where it is done for one.
+            whose = "projection: " if stage in SHARED and self._stack[-1].startswith("projection") else ""
+            self._stack.append(whose + stage)
+            self.calls[whose + stage] += 1
             try:
                 return call(*args, **kwargs)
             finally:
@@ -138,8 +141,9 @@ class Stages:
             (ArrayBlock, "dot", "products"),
             (ArrayBlock, "add_later", "pull"),
             (ArrayBlock, "moments_later", "Gram"),
-            (ArrayBlock, "select", "projection: select"),
+            (ArrayBlock, "select", "select"),
             (ArrayBlock, "to_host", "transfers"),
+            (_in_place.SolveInPlace, "__call__", "projection: solve"),
             (_round_tasks.Look, "__call__", "projection: look"),
             (_round_tasks.Fetch, "__call__", "projection: fetch"),
             (_round_tasks.Sample, "__call__", "projection: sample"),

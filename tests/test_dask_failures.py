@@ -104,6 +104,8 @@ def test_data_without_a_source_are_lost_with_their_worker(client):
         with pytest.raises(BaseException, match=r".") as caught:
             blocks.reduce(Total())
         assert "client.scatter" in "".join(caught.value.__notes__)
+    for part in parts:
+        part.release()  # the traceback of what was caught refers to them for longer than this test takes
 
 
 def test_an_interrupted_fit_lets_go_of_everything(client, tmp_path):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators._block_numpy import N_QUANTILES
-from taufpl.operators._blocks import Block, Later, Matrix, Selected, Terms, Vector
+from taufpl.operators._blocks import Block, Later, Matrix, Order, Ordered, Terms, Vector
 from taufpl.operators._compat import array_compat, namespace
 
 # Values that are converted to double precision at a time: 128 MiB on a host, 1 GiB on a device.
@@ -116,6 +115,8 @@ class ArrayBlock(Block):
         """Entries of a linear combination that lie above a floor."""
         xp = self.xp
         total = self.combined(0.0, terms)
+        if floor == -math.inf and among is None:
+            return ArraySelected(self, None, total, offset)
         # Comparing with a lower floor costs less than adding the offset to every entry.
         chosen = total > floor - offset
         rows = xp.nonzero(chosen if among is None else chosen & among)[0]
@@ -208,16 +209,23 @@ class ArrayBlock(Block):
         return host
 
 
-class ArraySelected(Selected):
+class ArraySelected(Ordered):
     """Entries above a floor, sorted once they are looked at: thresholds are then looked up.
 
     A device sorts millions of entries in the time of a few dozen launches: to sort some of them would gain nothing.
     """
 
-    def __init__(self, block: ArrayBlock, rows: Any, shifted: Any, offset: float) -> None:
+    def __init__(self, block: ArrayBlock, rows: Any | None, shifted: Any, offset: float) -> None:
         self._block = block
-        self.rows = rows
+        self._rows = rows  # None: all
         self._shifted, self._offset = shifted, offset
+
+    @cached_property
+    def rows(self) -> Any:
+        """Where they are."""
+        if self._rows is not None:
+            return self._rows
+        return self._block.xp.arange(self._shifted.shape[0], device=self._shifted.device)
 
     @cached_property
     def values(self) -> Any:
@@ -225,15 +233,21 @@ class ArraySelected(Selected):
         return self._shifted + self._offset
 
     @cached_property
-    def order(self) -> _Order:
+    def order(self) -> Order:
         """The entries, downward."""
         turned, places = self._block.sorted(-self._offset - self._shifted)
-        return _Order(turned, places, self._prefix(turned))
+        return Order(turned, places, self._block.xp.cumulative_sum(turned))
 
     @cached_property
     def rows_in_order(self) -> Any:
-        """Where they are."""
-        return self._block.xp.take(self.rows, self.order.places, axis=0)
+        """Where they are, downward."""
+        places = self.order.places
+        return places if self._rows is None else self._block.xp.take(self._rows, places, axis=0)
+
+    @cached_property
+    def _sums(self) -> Any:
+        """Of the first 0, 1, 2, ... entries, with their sign turned."""
+        return self._block.xp.concat((self._block.zero, self.order.running))
 
     def tally(self, edges: Vector) -> Matrix:
         """Counts above every edge and at it or above, and the excess over it."""
@@ -245,14 +259,13 @@ class ArraySelected(Selected):
         size = len(edges)
         if not size:
             return Later.known(np.zeros((3, 0)))
-        order = self.order
-        places = order.places_of(self._block, edges, edges)
+        places = self._places_of(edges, edges)
 
         def finish(counts: Vector, sums: Vector) -> Matrix:
             n_above = counts[:size]
             return np.stack((n_above, counts[size:], -sums[:size] - n_above * edges))
 
-        return Later((places, self._block.xp.take(order.sums, places, axis=0)), finish)
+        return Later((places, self._block.xp.take(self._sums, places, axis=0)), finish)
 
     def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> tuple[Matrix, list[Matrix | Vector]]:
         """What lies above every interval, and the entries inside."""
@@ -266,9 +279,9 @@ class ArraySelected(Selected):
         if not size:
             return Later.known(Later.known((np.zeros((0, 4)), [])))
         xp, order, high = self._block.xp, self.order, intervals[:, 1]
-        places = order.places_of(self._block, intervals[:, 0], high)
+        places = self._places_of(intervals[:, 0], high)
         starts = places[size:]
-        asked = [places, xp.take(order.sums, starts, axis=0)]
+        asked = [places, xp.take(self._sums, starts, axis=0)]
         moved = None if moves is None else xp.take(moves, self.rows_in_order, axis=0)
         if moved is not None:
             asked += [xp.take(self._prefix(x), starts, axis=0) for x in (moved, moved * order.turned)]
@@ -285,6 +298,11 @@ class ArraySelected(Selected):
             return self._between(result, moved, ends[size:], ends[:size], most)
 
         return Later(tuple(asked), finish)
+
+    def _places_of(self, above: Vector, upward: Vector) -> Any:
+        """How many entries lie above some thresholds, then how many at others or above."""
+        edges = np.concatenate((-above, np.nextafter(-upward, np.inf)))
+        return self._block.xp.searchsorted(self.order.turned, self._block.asarray(edges))
 
     def _prefix(self, x: Any) -> Any:
         return self._block.xp.concat((self._block.zero, self._block.xp.cumulative_sum(x)))
@@ -331,27 +349,3 @@ class ArraySelected(Selected):
         return Later.known(
             (xp.take(self.rows, free, axis=0), xp.take(over, free, axis=0), xp.take(self.rows, capped, axis=0))
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Entries in order.
-
-    Attributes
-    ----------
-    turned : array
-        The entries downward, with their sign turned.
-    places : array
-        Where each was.
-    sums : array
-        Of the first 0, 1, 2, ... of `turned`.
-    """
-
-    turned: Any
-    places: Any
-    sums: Any
-
-    def places_of(self, block: ArrayBlock, above: Vector, upward: Vector) -> Any:
-        """How many entries lie above some thresholds, then how many at others or above."""
-        edges = np.concatenate((-above, np.nextafter(-upward, np.inf)))
-        return block.xp.searchsorted(self.turned, block.asarray(edges))

@@ -122,6 +122,39 @@ class Selected(ABC):
         return Later.known(Later.known(self.fetch(intervals, moves, most)))
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Entries in order.
+
+    Attributes
+    ----------
+    turned : array
+        The entries downward, with their sign turned.
+    places : array
+        Where each was.
+    running : array
+        Sums of the first 1, 2, ... of `turned`.
+    """
+
+    turned: Any
+    places: Any
+    running: Any
+
+
+class Ordered(Selected):
+    """Entries above a floor that can be had in order at little cost."""
+
+    @property
+    @abstractmethod
+    def order(self) -> Order:
+        """The entries, downward."""
+
+    @property
+    @abstractmethod
+    def rows_in_order(self) -> Any:
+        """Where they are."""
+
+
 class Block(ABC):
     """Some rows of X, in whatever library they are stored.
 
@@ -237,11 +270,14 @@ class Blocks(ABC):
         Calls of the methods below that waited for all blocks: what latency is paid for.
     n_passes : float
         Passes over the data, as tasks report them through `count`.
+    in_one_place : bool
+        Whether there is one block, and what it selects is `Ordered`: a search can then end where the entries are.
     """
 
     shape: tuple[int, int]
     n_rounds: int
     n_passes: float
+    in_one_place: bool = False
 
     @abstractmethod
     def reduce(self, task: Reduction) -> Sums:

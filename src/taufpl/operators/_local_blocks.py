@@ -163,6 +163,7 @@ class LocalBlocks(Blocks):
         self.n_rounds = 0
         self.n_passes = 0.0
         on_device = any(isinstance(block, ArrayBlock) for block in self._blocks)
+        self.in_one_place = on_device and len(self._blocks) == 1
         wanted = (1 if on_device else n_threads()) if workers is None else workers
         self._workers = min(wanted, len(self._blocks))
         self._pool: ThreadPoolExecutor | None = None

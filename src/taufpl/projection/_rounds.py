@@ -6,6 +6,8 @@ candidates lie. Once few entries are left inside, they come to the caller, and t
 
 A candidate that equals an entry makes that entry known, however often it occurs. So where too many entries stay inside
 an interval, the next candidates are quantiles of them: ties are met exactly, the rest is cut by a factor.
+
+Where all entries lie in one place, in order, a guess is enough to solve the whole problem there (`_in_place.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Blocks, Matrix, Sums, Vector
+from taufpl.operators._blocks import Blocks, Matrix, Reduction, Sums, Vector
+from taufpl.projection._in_place import Found, SolveInPlace
 from taufpl.projection._pieces import Equation, Pieces, Root, Samples, distinct
 from taufpl.projection._round_tasks import Fetch, Look, Sample, Source
 from taufpl.projection._segments import Segment, assembled, moved_over
@@ -90,14 +93,14 @@ class Task:
 Interval = tuple[float, float]
 Brackets = tuple[list[Interval], list[Interval]]
 Edges = tuple[Vector, Vector]
-FirstLook = Callable[[Look], Sums]
+FirstRound = Callable[[Reduction], Sums]
 
 
 def project_by_rounds(
     blocks: Blocks,
     task: Task,
     guess: Thresholds | None = None,
-    first: FirstLook | None = None,
+    first: FirstRound | None = None,
     most: int = MOST_ENTRIES,
 ) -> Projection:
     """Project on the top-k simplex.
@@ -109,7 +112,7 @@ def project_by_rounds(
     guess : Thresholds, default=None
         Near which the answer is expected; its widths tell how near.
     first : callable, default=None
-        Runs the first look, where that can be part of a task that has to run anyway, and has to run first.
+        Runs the first reduction, where that can be part of a task that has to run anyway, and has to run first.
     most : int
         Entries that may come to the caller.
     """
@@ -125,7 +128,7 @@ class _Search:
         self.total: Vector | None = None  # of beta and its moves, in that case
         self.samples: tuple[Samples | None, Samples | None] = (None, None)
 
-    def run(self, guess: Thresholds | None, first: FirstLook | None) -> Projection:
+    def run(self, guess: Thresholds | None, first: FirstRound | None) -> Projection:
         self.guess = guess
         usable = guess is not None and guess.total > 0 and math.isfinite(guess.lam + sum(guess.widths))
         if guess is None or not (usable and (self.share or math.isfinite(guess.mu))):
@@ -137,8 +140,15 @@ class _Search:
             self.expected = guess.cap
             least = 1e-9 * (abs(self.origins[1]) + abs(guess.cap))
             width = [max(w, least, 1e-300) for w in guess.widths]
+            alpha = _AROUND * max(width[0], 1e-9 * abs(self.origins[0]))
             beta = np.concatenate((_AROUND * width[1], guess.cap + _AROUND * width[2]))
-            self._look(_AROUND * max(width[0], 1e-9 * abs(self.origins[0])), beta, first or self.blocks.reduce)
+            run = first or self.blocks.reduce
+            if self.blocks.in_one_place and not self.share:
+                answer = self._solve_in_place(-width[1], run)
+                if answer is not None:
+                    return answer
+                run = self.blocks.reduce
+            self._look(alpha, beta, run)
         before = math.inf
         for n_rounds in range(_MOST_ROUNDS):
             if n_rounds >= _PATIENCE:
@@ -188,7 +198,19 @@ class _Search:
         places = np.concatenate((_near(beta, mu), _near(beta, delta)))
         self._look(_near(alpha, u) - self.origins[0], places - self.origins[1], self.blocks.reduce)
 
-    def _look(self, alpha: Vector, beta: Vector, run: FirstLook) -> None:
+    def _solve_in_place(self, floor: float, run: FirstRound) -> Projection | None:
+        """The answer, where all entries lie in one place; None where it is special."""
+        task = self.task
+        for factor in (1.0, 16.0):  # lower, where the answer needs it
+            solve = SolveInPlace(*self.sources, factor * floor, task.k, task.weight, self.balance)
+            found: Found | None = run(solve)[0]
+            if found is not None:
+                self.floors = (-math.inf, factor * floor)
+                return self._answer(found.root, found.moved, float(found.n_held))
+            run = self.blocks.reduce
+        return None
+
+    def _look(self, alpha: Vector, beta: Vector, run: FirstRound) -> None:
         alpha = distinct(alpha)
         beta = np.empty(0) if self.share else distinct(beta)
         self.floors = (float(min([self.floors[0], *alpha[:1]])), float(min([self.floors[1], *beta[:1]])))
@@ -273,28 +295,31 @@ class _Search:
         ]
         beta = None if self.share else assembled(segments[1])
         root = self._equation(assembled(segments[0]), beta).solve()
-        return self._answer(root, segments[0], segments[1])
+        known = self.samples[1]
+        n_held = 0.0 if known is None else float(known.n_from[0])
+        return self._answer(root, self._moved(root, segments[0], segments[1]), n_held)
 
-    def _answer(self, root: Root, alpha: list[Segment], beta: list[Segment]) -> Projection:
+    def _moved(self, root: Root, alpha: list[Segment], beta: list[Segment]) -> tuple[float, float]:
+        """Products with the moves."""
+        if not root.total > 0:
+            return 0.0, 0.0
+        if self.share:
+            assert self.total is not None
+            pulled = root.total / self.task.k * float(self.total[1])
+        else:
+            pulled = moved_over(beta, root.mu) - moved_over(beta, root.delta)
+        return moved_over(alpha, root.u), pulled
+
+    def _answer(self, root: Root, moved: tuple[float, float], n_held: float) -> Projection:
         weight, k = self.task.weight, self.task.k
         cap = root.total / k
         mu = -math.inf if self.share else root.mu
-        moved = (0.0, 0.0)
-        if root.total > 0:
-            if self.share:
-                assert self.total is not None
-                pulled = cap * float(self.total[1])
-            else:
-                pulled = moved_over(beta, root.mu) - moved_over(beta, root.delta)
-            moved = (moved_over(alpha, root.u), pulled)
         lam = weight * (root.u + self.origins[0])
         steps = [abs(x) if math.isfinite(x) else 0.0 for x in (root.u, root.mu, root.delta - self.expected)]
         sizes = (abs(lam / weight), abs(self.origins[1]), abs(root.delta + self.origins[1]))
         centres = (sizes[0], *(x if math.isfinite(x) else 0.0 for x in sizes[1:]))
         widths = next_widths((steps[0], steps[1], steps[2]), (centres[0], centres[1], centres[2]), self.guess)
         thresholds = Thresholds(lam, mu + self.origins[1], cap, root.total, widths)
-        known = self.samples[1]
-        n_held = 0.0 if known is None else float(known.n_from[0])
         return Projection(thresholds, moved, self.sources, (root.u, mu), self.floors[1], n_held)
 
 

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._blas import one_blas_thread
-from taufpl.operators._blocks import Sums
+from taufpl.operators._blocks import Reduction, Sums
 from taufpl.problem._block_problem import BlockRankingProblem, Point, Top, Totals
 from taufpl.problem._block_tasks import Keep, Pair, Recentre, Step
 from taufpl.projection import Thresholds
 from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
-from taufpl.projection._round_tasks import Look
-from taufpl.projection._rounds import FirstLook, Projection, project_by_rounds
+from taufpl.projection._rounds import FirstRound, Projection, project_by_rounds
 from taufpl.solvers._block_result import BlockResult, Book
 from taufpl.solvers._block_system import BlockSystem
 from taufpl.solvers._line_search import line_search
@@ -224,7 +223,7 @@ class _Run:
 
     # Projections.
 
-    def _project(self, guess: Thresholds | None, first: FirstLook | None = None) -> None:
+    def _project(self, guess: Thresholds | None, first: FirstRound | None = None) -> None:
         self.n_projections += 1
         task = self.problem.task(self.sigma, self.t, with_moves=False)
         self.projection = project_by_rounds(self.blocks, task, guess, first)
@@ -262,7 +261,7 @@ class _Run:
             middle, spread = self.sigma * self.point.top.at, max(grown, 1.0) * old.cap
             width = (max(old.widths[0], 1e-3), 0.25 * spread, 0.25 * spread)
             guess = Thresholds(old.lam * grown, middle, old.cap, old.total, width)
-        self._project(guess, lambda look: self.blocks.change_and_reduce(Recentre(pair, look)))
+        self._project(guess, lambda task: self.blocks.change_and_reduce(Recentre(pair, task)))
 
     # Steps.
 
@@ -305,8 +304,8 @@ class _Run:
         gone = self.t
         tried: dict[float, Projection] = {}
 
-        def look_after_step(look: Look) -> Sums:
-            return blocks.change_and_reduce(Step(gone, step, look))
+        def after_step(task: Reduction) -> Sums:
+            return blocks.change_and_reduce(Step(gone, step, task))
 
         def slope(t: float) -> float:
             if tried:
@@ -316,7 +315,7 @@ class _Run:
                 guess = self.foreseen
                 blocks.count(1.0)
             self.n_projections += 1
-            found = project_by_rounds(blocks, problem.task(self.sigma, t), guess, None if tried else look_after_step)
+            found = project_by_rounds(blocks, problem.task(self.sigma, t), guess, None if tried else after_step)
             tried[t] = found
             return linear + t * quadratic - found.moved[0] + found.moved[1]
 

@@ -1,0 +1,135 @@
+"""The projection where all entries lie in one place, judged by exact arithmetic and by the compiled projection."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from block_cases import projected, projection_task, vectors_in_blocks
+from projection_cases import FAMILIES, draw
+from reference import exact_simplex
+from taufpl.projection import Thresholds, project_topk_simplex
+from taufpl.projection._in_place import SolveInPlace
+from taufpl.projection._rounds import project_by_rounds
+
+pytest.importorskip("array_api_compat")
+
+# Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
+AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})
+
+
+def torch_tensor(x):
+    return pytest.importorskip("torch").from_numpy(np.array(x))
+
+
+def strict_array(x):
+    return pytest.importorskip("array_api_strict").asarray(np.array(x))
+
+
+def cuda_tensor(x):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return torch_tensor(x).cuda()
+
+
+LIBRARIES = [strict_array, torch_tensor, cuda_tensor]
+
+
+def in_one_place(alpha, beta, convert):
+    blocks, moves = vectors_in_blocks(alpha, beta, 1, np.random.default_rng(0), convert)
+    assert blocks.in_one_place
+    return blocks, moves
+
+
+def sizes(alpha, beta, weight):
+    """Of the entries that decide alpha and beta."""
+    return max(np.abs(alpha).max(), np.abs(beta).max() / weight), max(np.abs(beta).max(), weight * np.abs(alpha).max())
+
+
+def guesses(answer, weight, size):
+    """The answer itself, and others near it and far from it, with widths that are fair, too small and too large."""
+    far = 0.3 * size[1]
+    for off, width in ((0.0, 1e-6), (1e-3, 4e-3), (0.3, 1.0), (-0.3, 1e-3), (-0.2, 100.0)):
+        cap = max(answer.cap + 0.5 * off * far, 1e-3 * size[1])
+        widths = (width * size[0], width * size[1], width * size[1])
+        mu = answer.mu if np.isfinite(answer.mu) else 0.0
+        yield Thresholds(answer.lam + off * weight * size[0], mu - off * far, cap, cap, widths)
+
+
+@pytest.mark.parametrize("convert", LIBRARIES)
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_families_against_exact_arithmetic(name, convert):
+    for alpha, beta, k, weight in draw(name, 12):
+        blocks, moves = in_one_place(alpha, beta, convert)
+        task = projection_task(alpha, beta, k, weight)
+        exact = exact_simplex(alpha, beta, k, weight)
+        expected = [np.array([float(x) for x in part]) for part in (exact.alpha, exact.beta)]
+        size = sizes(alpha, beta, weight)
+        rounding = 1e-13 * size[1] * (1 + 1 / weight)
+        for guess in guesses(project_by_rounds(blocks, task).thresholds, weight, size):
+            projection = project_by_rounds(blocks, task, guess)
+            for found, pair, scale in zip(projected(projection, alpha, beta, weight), expected, size, strict=True):
+                assert np.abs(found - pair).max() <= 1e-10 * max(scale, 1e-300), (alpha, beta, k, weight, guess)
+            for product, pair, move in zip(projection.moved, expected, moves, strict=True):
+                assert product == pytest.approx(pair @ move, rel=1e-8, abs=rounding)
+
+
+def large_case(kind, rng):
+    alpha, beta = 1 - 0.5 * rng.normal(size=3_000), 3 * rng.normal(size=60_000)
+    return (alpha, beta) if kind == "normal" else (alpha.round(2), beta.round(2))
+
+
+@pytest.mark.parametrize("convert", LIBRARIES)
+@pytest.mark.parametrize("kind", ["normal", "ties"])
+@pytest.mark.parametrize("k", [1, 30, 3_000, 40_000])
+def test_a_guess_makes_it_one_round(k, kind, convert):
+    alpha, beta = large_case(kind, np.random.default_rng(k))
+    blocks, moves = in_one_place(alpha, beta, convert)
+    task = projection_task(alpha, beta, k, 2.0)
+    expected = project_topk_simplex(alpha, beta, k, weight=2.0)
+    answer = project_by_rounds(blocks, task).thresholds
+    guess = Thresholds(answer.lam + 1e-3, answer.mu - 1e-3, 1.01 * answer.cap, answer.total, (0.01, 0.01, 0.01))
+    before = blocks.n_rounds
+    found = project_by_rounds(blocks, task, guess)
+    assert blocks.n_rounds == before + 1
+    for ours, theirs in zip(projected(found, alpha, beta, 2.0), expected, strict=True):
+        assert np.abs(ours - theirs).max() < 1e-11
+    assert np.allclose(found.moved, [pair @ move for pair, move in zip(expected, moves, strict=True)], rtol=1e-8)
+    still = replace(task, alpha=replace(task.alpha, moves=None), beta=replace(task.beta, moves=None))
+    again = project_by_rounds(blocks, still, guess)
+    assert again.thresholds == found.thresholds
+    assert again.moved == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("convert", LIBRARIES)
+def test_says_when_entries_below_the_floor_are_needed(convert):
+    alpha, beta = large_case("normal", np.random.default_rng(0))
+    task = projection_task(alpha, beta, 300, 2.0)
+    answer = project_by_rounds(in_one_place(alpha, beta, convert)[0], task).thresholds
+    for floor, enough in ((answer.mu - 0.01, True), (answer.mu + 0.1, False), (np.max(beta) - 1e-3, False)):
+        blocks, _ = in_one_place(alpha, beta, convert)  # what was selected above a lower floor would be enough
+        found = blocks.reduce(SolveInPlace(task.alpha, task.beta, floor, 300, 2.0, 0.0))[0]
+        assert (found is not None) == enough
+        if enough:
+            assert found.root.mu == pytest.approx(answer.mu, abs=1e-11)
+            assert found.root.u == pytest.approx(answer.lam / 2.0, abs=1e-11)
+            assert found.n_held == np.sum(beta >= floor)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "k"),
+    [
+        pytest.param(np.full(90, -1.0), np.full(200, 0.5), 10, id="the answer is zero"),
+        pytest.param(np.linspace(0.0, 0.1, 50), np.append(np.zeros(100), [9.0, 9.0, 9.0]), 3, id="three share it"),
+        pytest.param(np.linspace(0.0, 1.0, 50), np.linspace(-1.0, 1.0, 40), 40, id="all share it"),
+    ],
+)
+def test_special_answers_are_left_to_the_rounds(alpha, beta, k):
+    blocks, _ = in_one_place(alpha, beta, torch_tensor)
+    task = projection_task(alpha, beta, k, 1.0)
+    expected = project_topk_simplex(alpha, beta, k)
+    for guess in guesses(project_by_rounds(blocks, task).thresholds, 1.0, sizes(alpha, beta, 1.0)):
+        found = projected(project_by_rounds(blocks, task, guess), alpha, beta, 1.0)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert np.abs(ours - theirs).max() < 1e-12
