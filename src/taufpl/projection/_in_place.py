@@ -153,7 +153,8 @@ class _Line:
                 continue
             (first, last), (at, beyond) = self.known[0, place : place + 2], -self.known[1, place : place + 2]
             gap = int(last - first)
-            rank = int(first + (at - threshold) / (at - beyond) * gap)
+            share = (at - threshold) / (at - beyond) if at > beyond else 0.0
+            rank = int(first + min(max(share, 0.0), 1.0) * gap)
             margin = int((_MARGIN if gap <= _MANY else 1.0) * gap) + _LEAST_MARGIN
             start, stop = max(rank - margin, 0), min(rank + margin, self.size)
             if parts and start <= parts[-1].stop:
