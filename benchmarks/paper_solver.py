@@ -1,104 +1,99 @@
-"""Where the paper's figures are higher than an exact optimum's: its solver, stopped by its own rule.
+"""What the paper's figures are made of: its solver, stopped by its own rule, on features in several forms.
 
-    TAUFPL_DATA=folder python benchmarks/paper_solver.py [--splits 5] [--dataset w8a] [--taus .0005 .001 .1]
+    TAUFPL_DATA=folder python benchmarks/paper_solver.py [--dataset w8a] [--form source] [--splits 5]
+                                                         [--taus .0005 .001 .1] [--regs .1 .01 .001]
 
 Algorithm 1 of the paper (accelerated projected gradient on the dual) is stopped where the dual value changes by less
-than eps times itself in a step, and its w is taken as it is. Beside it stands the optimum to a gap of 1e-4. For both:
-the share of test positives above the tau quantile of the test negatives, and in brackets the same with positives that
-tie with the quantile counted by the share of tied negatives that may still be above it. Mean over splits; the best reg
-of the grid on the test part, for both, so that only the solver differs. Prints Markdown.
+than eps times itself in a step, and its w is taken as it is. Beside it stands the optimum to a gap of 1e-4; TopPush is
+the case k = 1. For all: the share of test positives above the tau quantile of the test negatives, and in brackets,
+where it differs, the same with positives that tie with the quantile counted by the share of tied negatives that may
+still be above it. Mean over splits; the best reg of the grid on the test part, so that only solver, k and form differ.
+Prints Markdown.
+
+Forms of the features: as at their source; every column scaled to [0, 1]; columns divided by their standard deviation,
+then rows by their norm.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from taufpl import TauFPLRanker
+from taufpl.baselines._early_end import early_ends
+from taufpl.experiments import _paper
+from taufpl.experiments._box_search import Rule, ranking_score, share_with_ties
 from taufpl.experiments._data import Data, read
+from taufpl.experiments._methods import _Direction
 from taufpl.experiments._tasks import Settings, split
-from taufpl.problem import top_count
-from taufpl.projection import project_topk_simplex
+from taufpl.operators import as_operator
+from taufpl.problem import RankingProblem, top_count
+from taufpl.solvers import Newton
 
-REGS = (1e-1, 1e-2, 1e-3)
-STOPS = (1e-3, 1e-4)
+ENDS = (1e-3, 1e-4)
 MAX_STEPS = 4000
+# Multiples of tau to train at; 0: the largest negative alone.
+METHODS = {"TopPush": 0.0, "tau-Rank": 1.0, "2tau-Rank": 2.0}
 
 
-def shares(scores: np.ndarray, y: np.ndarray, tau: float) -> np.ndarray:
-    """Share of positives above the quantile: strictly, and with ties broken at random."""
-    positives, negatives = scores[y == 1], scores[y == 0]
-    allowed = math.floor(tau * negatives.size)
-    level = np.sort(negatives)[::-1][allowed]
-    strict = np.mean(positives > level)
-    room = (allowed - np.sum(negatives > level)) / np.sum(negatives == level)
-    return np.array([strict, strict + room * np.mean(positives == level)])
+def _to_interval(X: Any) -> Any:
+    low, high = X.min(axis=0), X.max(axis=0)
+    return (X - low) / (high - low)
 
 
-def stopped_early(X, y: np.ndarray, tau: float, reg: float) -> list[np.ndarray]:
-    """w where each stopping rule is met for the first time, or after the last step."""
-    positive, negative = X[y == 1], X[y == 0]
-    m, k = positive.shape[0], top_count(tau, negative.shape[0])
-    step = 1.0 / (largest_eigenvalue(X) / (m * reg) + 0.5)
-    alpha, beta = np.zeros(m), np.zeros(negative.shape[0])
-    ahead_alpha, ahead_beta, momentum, last = alpha, beta, 1.0, 0.0
-    found: dict[float, np.ndarray] = {}
-    for _ in range(MAX_STEPS):
-        w = (positive.T @ ahead_alpha - negative.T @ ahead_beta) / (m * reg)
-        gradient = positive @ w + ahead_alpha / 2 - 1, -(negative @ w)
-        new_alpha, new_beta = project_topk_simplex(ahead_alpha - step * gradient[0], ahead_beta - step * gradient[1], k)
-        faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
-        carry = (momentum - 1) / faster
-        ahead_alpha, ahead_beta = new_alpha + carry * (new_alpha - alpha), new_beta + carry * (new_beta - beta)
-        alpha, beta, momentum = new_alpha, new_beta, faster
-        w = (positive.T @ alpha - negative.T @ beta) / (m * reg)
-        value = 0.5 * m * reg * (w @ w) + np.sum(alpha**2 / 4 - alpha)
-        for eps in STOPS:
-            if eps not in found and last and abs(value - last) <= eps * abs(value):
-                found[eps] = w
-        if len(found) == len(STOPS):
-            break
-        last = value
-    return [found.get(eps, w) for eps in STOPS]
+def _to_unit_rows(X: Any) -> Any:
+    X = X / X.std(axis=0)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def largest_eigenvalue(X) -> float:
-    vector = np.random.default_rng(0).normal(size=X.shape[1])
-    for _ in range(50):
-        vector = X.T @ (X @ (vector / np.linalg.norm(vector)))
-    return 1.01 * float(np.linalg.norm(vector))
+FORMS: dict[str, Callable[[Any], Any]] = {"source": lambda X: X, "interval": _to_interval, "unit": _to_unit_rows}
 
 
-def one_split(data: Data, number: int, tau: float) -> np.ndarray:
-    """Shares by rule (the stops, then the optimum), reg and way of counting ties."""
+def one_split(data: Data, number: int, tau: float, scale: float, regs: list[float]) -> np.ndarray:
+    """Shares by rule (the ends, then the optimum), reg and way of counting ties."""
     train, test = split(data, Settings().seed_of(number))
-    X, y = data.X[train], data.y[train]
+    operator, y = as_operator(data.X[train]), data.y[train]
+    norm, negative = operator.spectral_norm(), np.flatnonzero(y == 0)
+    k = top_count(scale * tau, negative.size) if scale else 1
     every = []
-    for reg in REGS:
-        exact = TauFPLRanker(tau, reg).fit(X, y).coef_[0]
-        every.append([shares(data.X[test] @ w, data.y[test], tau) for w in (*stopped_early(X, y, tau, reg), exact)])
+    for reg in regs:
+        problem = RankingProblem(operator, np.flatnonzero(y == 1), negative, k, reg)
+        coefs = [*early_ends(problem, ENDS, norm, MAX_STEPS), Newton(tol=1e-4).solve(problem).coef]
+        rules = [Rule(_Direction(coef)) for coef in coefs]
+        X_test, y_test = data.X[test], data.y[test]
+        every.append(
+            [(ranking_score(r, X_test, y_test, [tau])[0], share_with_ties(r, X_test, y_test, tau)) for r in rules]
+        )
     return np.array(every).transpose(1, 0, 2)
+
+
+def _cell(strict: float, with_ties: float) -> str:
+    return f"{strict:.3f}" if with_ties - strict < 0.0015 else f"{strict:.3f} ({with_ties:.3f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--dataset", default="w8a")
+    parser.add_argument("--form", choices=FORMS, default="source")
     parser.add_argument("--taus", type=float, nargs="+", default=[0.0005, 0.001, 0.1])
+    parser.add_argument("--regs", type=float, nargs="+", default=[1e-1, 1e-2, 1e-3])
     arguments = parser.parse_args()
-    data = read(arguments.dataset)
-    print(f"{arguments.dataset}, {arguments.splits} splits\n")
-    print(f"| tau | {' | '.join(f'stopped at {eps:g}' for eps in STOPS)} | optimum |")
-    print("|---" * (len(STOPS) + 2) + "|")
+    source = read(arguments.dataset)
+    data = Data(FORMS[arguments.form](source.X), source.y)
+    print(f"{arguments.dataset}, form: {arguments.form}, {arguments.splits} splits\n")
+    print(f"| tau | method | {' | '.join(f'stopped at {end:g}' for end in ENDS)} | optimum | paper |")
+    print("|---" * (len(ENDS) + 4) + "|")
     for tau in arguments.taus:
-        mean = np.mean([one_split(data, number, tau) for number in range(arguments.splits)], axis=0)
-        best = mean[np.arange(len(mean)), mean[:, :, 0].argmax(axis=1)]
-        print(
-            f"| {100 * tau:g} % | " + " | ".join(f"{strict:.3f} ({ties:.3f})" for strict, ties in best) + " |",
-            flush=True,
-        )
+        for method, scale in METHODS.items():
+            splits = [one_split(data, number, tau, scale, arguments.regs) for number in range(arguments.splits)]
+            mean = np.mean(splits, axis=0)
+            best = mean[np.arange(len(mean)), mean[:, :, 0].argmax(axis=1)]
+            cells = " | ".join(_cell(*pair) for pair in best)
+            printed = _paper.figure("ranking", arguments.dataset, tau, method)
+            print(f"| {100 * tau:g} % | {method} | {cells} | {printed} |", flush=True)
 
 
 if __name__ == "__main__":

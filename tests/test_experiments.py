@@ -16,6 +16,7 @@ from taufpl import TauFPLRanker
 from taufpl.datasets import load_heart
 from taufpl.experiments import EXPERIMENTS, _classification, _classification_report, _paper, _ranking_report, reproduce
 from taufpl.experiments._box_search import Rule
+from taufpl.experiments._data import read
 from taufpl.experiments._methods import CHOOSERS, Choice
 from taufpl.experiments._summary import classifier_cells, mean, ranking_cells
 from taufpl.experiments._tasks import Settings, Task
@@ -148,6 +149,34 @@ def test_tables_show_ours_the_papers_and_what_was_not_run():
     )
     assert "The better of tau-Rank and 2tau-Rank: at or above every rival that was run in 0 of 1 cells" in summary
     assert "within one standard error of the best rival or above it in 1." in summary
+
+
+def test_a_dataset_in_two_forms_is_counted_once_in_each(tmp_path):
+    rows = [
+        {"dataset": dataset, "method": "tau-Rank-early", "round": str(number), "tau": tau, "share": share,
+         "share_with_ties": share, "shared_search": "0", "search_seconds": "1", "fit_seconds": "0", "n_params": "2",
+         "n_fits": "5"}
+        for dataset, tau, share in (("heart", ".05", ".6"), ("spambase", ".01", ".4"), ("spambase-unit", ".01", ".5"))
+        for number in range(2)
+    ]  # fmt: skip
+    path, *_ = _ranking_report.write(rows, tmp_path, "command")
+    source, unit = path.read_text("utf-8").split("### With ")[1:]
+    assert source.startswith("features as at their source")
+    assert unit.startswith("spambase-unit in the place of spambase")
+    reached = (
+        "tau-Rank-early: at or above the paper's figure minus one standard error in {} of 2 cells, above it in {}."
+    )
+    assert reached.format(1, 1) in source
+    assert reached.format(2, 2) in unit
+    assert ".500 ± .000<br>paper .460" in path.read_text("utf-8")
+
+
+def test_unit_rows():
+    raw, unit = read("spambase"), read("spambase-unit")
+    scaled = raw.X / raw.X.std(axis=0)
+    np.testing.assert_allclose((unit.X**2).sum(axis=1), 1.0)
+    np.testing.assert_allclose(unit.X[7], scaled[7] / math.sqrt(scaled[7] @ scaled[7]))
+    assert np.array_equal(unit.y, raw.y)
 
 
 def test_the_classification_summary_compares_like_with_like():

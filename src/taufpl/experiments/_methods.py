@@ -19,12 +19,14 @@ from taufpl.baselines import (
     CostSensitiveSVM,
     RankSVM,
 )
+from taufpl.baselines._early_end import early_ends
 from taufpl.baselines._partial_auc import partial_auc_path
 from taufpl.estimators import TauFPLRankerCV, tau_path
 from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._labels import split_labels
-from taufpl.experiments._box_search import N_FOLDS, Axis, BoxSearch, FitPoints, Params, Rule
+from taufpl.experiments._box_search import N_FOLDS, Axis, BoxSearch, FitPoints, Params, Rule, ranking_score
 from taufpl.operators import as_operator
+from taufpl.problem import RankingProblem, top_count
 
 Labels = NDArray[np.int64]
 
@@ -35,6 +37,10 @@ _REG = Axis("reg", 10**0.5, -10, 6)
 _COARSE_REG = Axis("reg", 10.0, -3, 0)
 _COST = Axis("negative_cost", 4.0, 0, 3)
 _PARTIAL_REG = Axis("reg", 10.0, -4, 2)
+# The paper's algorithm has two inputs besides tau: reg, and the change of the dual value at which it ends. Each of its
+# fits takes up to a thousand steps.
+_EARLY_REGS = (10.0, 1.0, 0.1, 0.01, 0.001)
+_ENDS = (1e-3, 1e-4)
 # Shares and rates on held-out rows do not tell finer solutions apart.
 _TOL = 1e-3
 _ROUGH: Params = {"tol": _TOL, "max_iter": 200}
@@ -169,6 +175,44 @@ def _tau_rank(
     return choices
 
 
+def _early_points(tau: float, X: Any, y: Labels, points: Sequence[tuple[float, float]]) -> list[Rule]:
+    """Rankings by the paper's algorithm for some pairs of reg and end."""
+    operator = as_operator(X)
+    norm = operator.spectral_norm()
+    positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+    k = top_count(tau, negative.size)
+    found: dict[tuple[float, float], NDArray[np.float64]] = {}
+    for reg in {reg for reg, _ in points}:
+        ends = sorted({end for own, end in points if own == reg}, reverse=True)
+        coefs = early_ends(RankingProblem(operator, positive, negative, k, reg), ends, norm)
+        found.update(((reg, end), coef) for end, coef in zip(ends, coefs, strict=True))
+    return [Rule(_Direction(found[point])) for point in points]
+
+
+def _tau_rank_early(
+    scale: float, X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: int, coarse: bool
+) -> list[Choice]:
+    """The paper's ranking with the end of its solver chosen on the folds as well; the optimum is one of the choices."""
+    points = [(reg, end) for reg in (_EARLY_REGS[::2] if coarse else _EARLY_REGS) for end in _ENDS]
+    folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(np.zeros(y.size), y))
+    choices = []
+    for tau, exact in zip(taus, _tau_rank(scale, X, y, taus, criterion, seed, coarse), strict=True):
+        began = time.perf_counter()
+        trained = min(scale * tau, 1.0)
+        totals = np.zeros(len(points))
+        for train, test in folds:
+            rules = _early_points(trained, X[train], y[train], points)
+            totals += [ranking_score(rule, X[test], y[test], [tau])[0] for rule in rules]
+        best = int(np.argmax(totals))
+        rule, params = exact.rule, {**exact.params, "end": 0.0}
+        if totals[best] / N_FOLDS > exact.rule.model.cv_results_["mean_test_score"].max():
+            [rule] = _early_points(trained, X, y, [points[best]])
+            params = {"reg": points[best][0], "end": points[best][1]}
+        seconds = exact.search_seconds + time.perf_counter() - began
+        choices.append(Choice(rule, params, 2, exact.n_fits + N_FOLDS * len(points), seconds, 0.0, shared=False))
+    return choices
+
+
 def _automatic(X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: int, coarse: bool) -> list[Choice]:
     """The default ranking of this library, which has nothing left to search; without a threshold."""
     del criterion, seed, coarse
@@ -192,5 +236,7 @@ CHOOSERS: dict[str, Chooser] = {
     "SVM-pAUC-tight": _partial_auc,
     "tau-Rank": partial(_tau_rank, 1.0),
     "2tau-Rank": partial(_tau_rank, 2.0),
+    "tau-Rank-early": partial(_tau_rank_early, 1.0),
+    "2tau-Rank-early": partial(_tau_rank_early, 2.0),
     "automatic": _automatic,
 }

@@ -7,6 +7,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+# Datasets in another form, judged by the same figures: the paper's instance space is the unit ball, and it does not say
+# how rows got there.
+FORMS = {"spambase-unit": "spambase"}
+
 
 @cache
 def _tables() -> dict[str, Any]:
@@ -20,7 +24,7 @@ def datasets(table: str) -> list[str]:
 
 def taus(table: str, dataset: str) -> list[float]:
     """The tolerances at which a table judges a dataset."""
-    return [float(percent) / 100 for percent in _tables()[table][dataset]]
+    return [float(percent) / 100 for percent in _tables()[table][FORMS.get(dataset, dataset)]]
 
 
 def methods(table: str) -> list[str]:
@@ -30,4 +34,4 @@ def methods(table: str) -> list[str]:
 
 def figure(table: str, dataset: str, tau: float, method: str) -> Any:
     """A share for "ranking", (FPR, TPR, NP-score) for "classification"; None where the paper is silent."""
-    return _tables()[table].get(dataset, {}).get(f"{100 * tau:g}", {}).get(method)
+    return _tables()[table].get(FORMS.get(dataset, dataset), {}).get(f"{100 * tau:g}", {}).get(method)

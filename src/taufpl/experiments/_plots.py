@@ -10,11 +10,14 @@ from taufpl._extras import require
 from taufpl._files import written_whole
 from taufpl.experiments import _paper
 from taufpl.experiments._classification import GUARANTEED, OWN
-from taufpl.experiments._ranking import METHODS
+from taufpl.experiments._ranking import DATASETS, EARLY, METHODS
 from taufpl.experiments._summary import CellKey, ClassifierCell, Mean
 from taufpl.plotting._style import CYCLE, GREY, percent_axis, tidy
 
 _DPI = 130
+# Rankings whose solver ends early have the colour of the exact ones.
+_SOLID = dict(zip((method for method in METHODS if method not in EARLY), CYCLE, strict=True))
+_STYLES = [(_SOLID[EARLY.get(method, method)], "--" if method in EARLY else "-") for method in METHODS]
 
 
 def _panels(n: int, *, width: float = 4.6, height: float = 4.4) -> tuple[Any, Any]:
@@ -33,19 +36,19 @@ def save(figure: Any, path: Path) -> Path:
 
 def draw_ranking(cells: dict[CellKey, Mean], folder: Path) -> list[Path]:
     """Share of positives against the tolerance, a panel a dataset, the paper's figures as crosses."""
-    datasets = [name for name in _paper.datasets("ranking") if any(key[0] == name for key in cells)]
+    datasets = [name for name in DATASETS if any(key[0] == name for key in cells)]
     if not datasets:
         return []
     figure, axes = _panels(len(datasets))
     for ax, dataset in zip(axes, datasets, strict=True):
         taus = _paper.taus("ranking", dataset)
-        for colour, method in zip(CYCLE, METHODS, strict=True):
+        for (colour, line), method in zip(_STYLES, METHODS, strict=True):
             own = [(tau, cells[dataset, tau, method]) for tau in taus if (dataset, tau, method) in cells]
             if own:
                 x, y = zip(*own, strict=True)
                 ax.errorbar(
                     x, [cell.value for cell in y], [cell.error for cell in y],
-                    marker="o", markersize=4, linewidth=1.3, capsize=2, color=colour, label=method,
+                    marker="o", markersize=4, linewidth=1.3, capsize=2, color=colour, linestyle=line, label=method,
                 )  # fmt: skip
             printed = [(tau, _paper.figure("ranking", dataset, tau, method)) for tau in taus]
             printed = [pair for pair in printed if pair[1] is not None]

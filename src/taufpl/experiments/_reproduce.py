@@ -84,7 +84,7 @@ def _plan_scaling(datasets: Sequence[str], methods: Sequence[str], rounds: int |
 
 EXPERIMENTS = {
     "ranking": Experiment(
-        tuple(_paper.datasets("ranking")), ("heart",), _ranking.METHODS, _ranking.COLUMNS,
+        _ranking.DATASETS, ("heart",), _ranking.METHODS, _ranking.COLUMNS,
         _plan_rounds(_ranking.taus), _ranking.run, _ranking_report.write,
     ),
     "classification": Experiment(
