@@ -7,10 +7,12 @@ import scipy.sparse as sp
 from recall_cases import TAU, partly_separable, pose
 from taufpl import TauFPLClassifier
 from taufpl.estimators._candidates import (
+    all_names,
     as_good_as_best,
     average,
     find_candidates,
     held_out_share,
+    still_open,
     telling_features,
 )
 from taufpl.estimators._normal import Spread
@@ -34,7 +36,7 @@ def test_every_fold_has_the_same_candidates(layout, tau):
         for candidate in found:
             assert candidate.coef.shape == (10,)
             assert np.isfinite(candidate.coef).all()
-    assert names[0] == names[1]
+    assert names[0] == names[1] == all_names()
     assert len(set(names[0])) == len(names[0])
     assert {name[0].removeprefix("screened ") for name in names[0]} == {"logistic", "svm", "normal", "trimmed"}
 
@@ -42,12 +44,39 @@ def test_every_fold_has_the_same_candidates(layout, tau):
 def test_wanted_candidates_are_those_of_the_whole_list():
     X, y = partly_separable(n=600, m=150)
     found, spread = all_candidates(X, y, 0.05)
-    for wanted in ({("svm", 10.0, 0.1)}, {("trimmed", 2.0, 0.01), ("logistic", 100.0)}, {("normal", 0.3)}):
+    for wanted in (
+        {("svm", 10.0, 0.1)},
+        {("trimmed", 2.0, 0.01), ("logistic", 100.0)},
+        {("trimmed", 1.25, 0.01)},
+        {("normal", 0.3)},
+        {("screened logistic", 1.0), ("normal", 0.03)},
+        {("screened trimmed", 1.25, 1.0), ("screened normal", 0.3)},
+    ):
         some = find_candidates(X, pose(X, y), spread, 0.05, wanted)
         assert {candidate.name for candidate in some} == wanted
         for candidate in some:
             same = next(each for each in found if each.name == candidate.name)
             np.testing.assert_allclose(candidate.coef, same.coef, rtol=1e-10)
+
+
+def test_what_is_not_wanted_is_not_computed():
+    X, y = partly_separable(n=600, m=150)
+
+    def passes(*wanted):
+        problem = pose(X, y)
+        spread = Spread.of(problem)
+        before = problem.operator.n_passes
+        find_candidates(X, problem, spread, 0.05, wanted or None)
+        return problem.operator.n_passes - before
+
+    assert passes(("logistic", 1.0), ("svm", 10.0, 0.1)) == 0
+    assert passes(("normal", 0.03)) < passes(("normal", 0.03), ("normal", 0.3))
+    assert (
+        passes(("trimmed", 1.25, 1.0))
+        < passes(("trimmed", 1.25, 0.01))
+        == passes(("trimmed", 1.25, 1.0), ("trimmed", 1.25, 0.01))
+    )
+    assert passes(*all_names()) == passes()
 
 
 def test_the_average_catches_what_logistic_regression_misses():
@@ -87,6 +116,13 @@ def test_candidates_within_one_standard_error_are_as_good_as_the_best():
     np.testing.assert_array_equal(as_good_as_best(shares, 10_000), [1])
     np.testing.assert_array_equal(as_good_as_best(np.zeros(3), 10), [0, 1, 2])
     np.testing.assert_array_equal(as_good_as_best(np.array([1.0, 0.9, 1.0]), 10), [0, 2])
+
+
+def test_candidates_within_two_standard_errors_are_still_open():
+    shares = np.array([0.39, 0.5, 0.46, 0.41, 0.1])
+    np.testing.assert_array_equal(still_open(shares, 100), [1, 2, 3])
+    np.testing.assert_array_equal(still_open(shares, 10_000), [1])
+    np.testing.assert_array_equal(still_open(np.zeros(7), 10), np.arange(7))
 
 
 def with_noise(layout, n_noise=30):
