@@ -12,7 +12,6 @@ from taufpl.estimators._candidates import (
     average,
     find_candidates,
     held_out_share,
-    still_open,
     telling_features,
 )
 from taufpl.estimators._normal import Spread
@@ -116,13 +115,6 @@ def test_candidates_within_one_standard_error_are_as_good_as_the_best():
     np.testing.assert_array_equal(as_good_as_best(shares, 10_000), [1])
     np.testing.assert_array_equal(as_good_as_best(np.zeros(3), 10), [0, 1, 2])
     np.testing.assert_array_equal(as_good_as_best(np.array([1.0, 0.9, 1.0]), 10), [0, 2])
-
-
-def test_candidates_within_two_standard_errors_are_still_open():
-    shares = np.array([0.39, 0.5, 0.46, 0.41, 0.1])
-    np.testing.assert_array_equal(still_open(shares, 100), [1, 2, 3])
-    np.testing.assert_array_equal(still_open(shares, 10_000), [1])
-    np.testing.assert_array_equal(still_open(np.zeros(7), 10), np.arange(7))
 
 
 def with_noise(layout, n_noise=30):

@@ -1,8 +1,4 @@
-"""The automatic choice of a ranking: candidates are judged on folds, and the best of them averaged.
-
-Which rows happen to share a fold moves the order of the candidates. Where it costs little, those that are still open
-after the first folds are judged on further divisions of the same rows.
-"""
+"""The automatic choice of a ranking: candidates are judged on folds, and the best of them averaged."""
 
 from __future__ import annotations
 
@@ -13,15 +9,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
-from taufpl.estimators._candidates import (
-    Candidate,
-    Name,
-    as_good_as_best,
-    average,
-    find_candidates,
-    held_out_share,
-    still_open,
-)
+from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
 from taufpl.estimators._fitters import LinearModel
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._normal import Spread
@@ -35,9 +23,9 @@ Rows = NDArray[np.intp]
 
 # Values of X, stored ones if it is sparse, from which on no candidate may take a multiple of X in memory.
 LARGE = 20_000_000
-# Further divisions into folds, and rows times candidates up to which one is made.
-_REPETITIONS = 2
-_CHEAP = 20_000
+# Up to so many rows a second division into folds is taken: which rows happen to share a fold moves the order of the
+# candidates most where rows are few, and there it costs little.
+FEW_ROWS = 4_000
 
 
 class AutoFitter:
@@ -71,38 +59,26 @@ class AutoFitter:
         self.selection: dict[str, Any] = {}
 
     def prepare(self, rows: Rows) -> None:
-        """Judge all candidates on folds of these rows, and those still open on further folds if that is cheap."""
+        """Judge all candidates on folds of these rows, which are divided twice where they are few."""
         positive, negative = split_rows(rows, self.positive_rows)
         folds = make_folds(self.cv, positive, negative)
-        shares = self._judged(folds, None)
-        names = list(shares)
-        first = np.array([np.mean(shares[name]) for name in names])
-        open_ones = still_open(first, positive.size)
-        if 1 < open_ones.size <= _CHEAP / rows.size:
-            wanted = [names[index] for index in open_ones]
-            for seed in range(_REPETITIONS):
-                splitter = StratifiedKFold(len(folds), shuffle=True, random_state=seed)
-                for name, more in self._judged(make_folds(splitter, positive, negative), wanted).items():
-                    shares[name] += more
-        mean = np.array([np.mean(shares[name]) for name in names])
-        kept = open_ones[as_good_as_best(mean[open_ones], positive.size)]
+        if rows.size <= FEW_ROWS:
+            again = StratifiedKFold(len(folds), shuffle=True, random_state=0)
+            folds += make_folds(again, positive, negative)
+        judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau, self.frugal) for fold in folds)
+        names = list(judged[0])
+        shares = np.array([[fold[name] for fold in judged] for name in names])
+        mean = shares.mean(axis=1)
+        kept = as_good_as_best(mean, positive.size)
         self.kept = [names[index] for index in kept]
         simplest = max(mean[index] for index, name in enumerate(names) if name[0] == "logistic")
         self.selection = {
             "candidate": [f"{name[0]}({', '.join(f'{x:g}' for x in name[1:])})" for name in names],
             "mean_share": mean,
-            "std_share": np.array([np.std(shares[name], ddof=1) for name in names]),
-            "n_folds": np.array([len(shares[name]) for name in names]),
+            "std_share": shares.std(axis=1, ddof=1) if len(folds) > 1 else np.zeros(len(names)),
             "over_logistic": mean - simplest,
             "kept": np.isin(np.arange(len(names)), kept),
         }
-
-    def _judged(self, folds: list[Fold], wanted: list[Name] | None) -> dict[Name, list[float]]:
-        """Held-out shares of candidates, one a fold."""
-        judged = Parallel(n_jobs=self.n_jobs)(
-            delayed(_judge)(self.X, fold, self.tau, wanted, self.frugal) for fold in folds
-        )
-        return {name: [fold[name] for fold in judged] for name in judged[0]}
 
     def fit(self, rows: Rows, near: Any = None) -> LinearModel:
         """Fit what was kept on these rows."""
@@ -119,9 +95,9 @@ class AutoFitter:
         return True
 
 
-def _judge(X: Any, fold: Fold, tau: float, wanted: list[Name] | None, frugal: bool) -> dict[Name, float]:
-    """Held-out share of every candidate, or of those wanted, on one fold."""
-    found, _ = _find(X, fold.positive, fold.negative, tau, wanted, frugal=frugal)
+def _judge(X: Any, fold: Fold, tau: float, frugal: bool) -> dict[Name, float]:
+    """Held-out share of every candidate on one fold."""
+    found, _ = _find(X, fold.positive, fold.negative, tau, frugal=frugal)
     held_out = as_operator(X[np.concatenate((fold.held_out_positive, fold.held_out_negative))])
     shares = {}
     for candidate in found:

@@ -164,7 +164,6 @@ def selection_of(cv_results: dict[str, NDArray[Any]], reg: float, tau_scale: flo
         "candidate": [f"paper({scale:g}, {each:g})" for scale, each in zip(scales, regs, strict=True)],
         "mean_share": cv_results["mean_test_score"],
         "std_share": cv_results["std_test_score"],
-        "n_folds": np.full(len(regs), sum(key.startswith("split") for key in cv_results)),
         "over_logistic": np.full(len(regs), math.nan),
         "kept": (scales == tau_scale) & (regs == reg),
     }

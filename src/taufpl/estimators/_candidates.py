@@ -51,8 +51,6 @@ _FEW_FEATURES = 64
 _NEIGHBOURS = (0.5, 1.0, 2.0)
 # So many candidates are averaged at most.
 _MOST_KEPT = 5
-# Standard errors below the best within which a candidate may still turn out to be as good.
-_OPEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,25 +221,9 @@ def as_good_as_best(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.
     n_positive : int
         Positives of all folds together, m.
     """
-    first = np.argsort(-shares, kind="stable")[:_MOST_KEPT]
-    return np.sort(first[shares[first] >= _below_best(shares, n_positive, 1.0)])
-
-
-def still_open(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.intp]:
-    """Positions of the candidates within two standard errors of the best: more folds may still turn the order.
-
-    Parameters
-    ----------
-    shares, n_positive
-        As in :func:`as_good_as_best`.
-    """
-    return np.flatnonzero(shares >= _below_best(shares, n_positive, _OPEN))
-
-
-def _below_best(shares: NDArray[np.float64], n_positive: int, errors: float) -> float:
-    """The best share less some standard errors of it."""
     best = float(shares.max())
-    return best - errors * math.sqrt(best * (1.0 - best) / n_positive)
+    first = np.argsort(-shares, kind="stable")[:_MOST_KEPT]
+    return np.sort(first[shares[first] >= best - math.sqrt(best * (1.0 - best) / n_positive)])
 
 
 def average(coefs: Sequence[Vector], spread: Spread) -> Vector:

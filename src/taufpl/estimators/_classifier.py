@@ -45,11 +45,11 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         - "auto": eighteen linear rankings, from logistic regression to those that give up the positives which cannot be
           reached, on all features or on those that tell the classes apart, are compared on folds, by the share of
           held-out positives above the thresholds of tau/2, tau and 2 tau; those that cannot be told from the best, five
-          at most, are averaged. Where rows or candidates in question are few, two further divisions into folds are
-          taken. Where the paper's objective has its optimum at w = 0, these still find what there is
-          (``docs/recall.md``). From 20 million values of X on, support vector machines, which would take twice its
-          memory, are not among them. Where rows live elsewhere (dask collections, tensors), the paper's rankings alone
-          are compared, over reg and over tau_scale up to all negatives, and the best is taken.
+          at most, are averaged. Up to 4,000 rows are divided into folds twice. Where the paper's objective has its
+          optimum at w = 0, these still find what there is (``docs/recall.md``). From 20 million values of X on, support
+          vector machines, which would take twice its memory, are not among them. Where rows live elsewhere (dask
+          collections, tensors), the paper's rankings alone are compared, over reg and over tau_scale up to all
+          negatives, and the best is taken.
         - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"
         Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
@@ -108,9 +108,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         but for "np"). The bound is at 1 - delta (0.95 where delta is None): exact for "np" and after `recalibrate`,
         close for "cross", and leaning to the good side for "oob", whose rounds picked their thresholds on those rows.
     selection_ : dict
-        What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `n_folds` (how many those
-        were: three times as many for candidates that were judged again, of which alone some are kept), `over_logistic`
-        (by how much it is ahead of the best logistic regression; NaN where there was none), and whether it was `kept`.
+        What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `over_logistic` (by how much
+        it is ahead of the best logistic regression; NaN where there was none), and whether it was `kept`.
     reg_, tau_scale_ : float
         Of the paper's ranking.
     cv_results_ : dict of ndarrays
