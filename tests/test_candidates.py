@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from recall_cases import TAU, partly_separable, pose
 from taufpl import TauFPLClassifier
 from taufpl.estimators._candidates import (
+    all_names,
     as_good_as_best,
     average,
     find_candidates,
@@ -34,7 +35,7 @@ def test_every_fold_has_the_same_candidates(layout, tau):
         for candidate in found:
             assert candidate.coef.shape == (10,)
             assert np.isfinite(candidate.coef).all()
-    assert names[0] == names[1]
+    assert names[0] == names[1] == all_names()
     assert len(set(names[0])) == len(names[0])
     assert {name[0].removeprefix("screened ") for name in names[0]} == {"logistic", "svm", "normal", "trimmed"}
 
@@ -42,12 +43,39 @@ def test_every_fold_has_the_same_candidates(layout, tau):
 def test_wanted_candidates_are_those_of_the_whole_list():
     X, y = partly_separable(n=600, m=150)
     found, spread = all_candidates(X, y, 0.05)
-    for wanted in ({("svm", 10.0, 0.1)}, {("trimmed", 2.0, 0.01), ("logistic", 100.0)}, {("normal", 0.3)}):
+    for wanted in (
+        {("svm", 10.0, 0.1)},
+        {("trimmed", 2.0, 0.01), ("logistic", 100.0)},
+        {("trimmed", 1.25, 0.01)},
+        {("normal", 0.3)},
+        {("screened logistic", 1.0), ("normal", 0.03)},
+        {("screened trimmed", 1.25, 1.0), ("screened normal", 0.3)},
+    ):
         some = find_candidates(X, pose(X, y), spread, 0.05, wanted)
         assert {candidate.name for candidate in some} == wanted
         for candidate in some:
             same = next(each for each in found if each.name == candidate.name)
             np.testing.assert_allclose(candidate.coef, same.coef, rtol=1e-10)
+
+
+def test_what_is_not_wanted_is_not_computed():
+    X, y = partly_separable(n=600, m=150)
+
+    def passes(*wanted):
+        problem = pose(X, y)
+        spread = Spread.of(problem)
+        before = problem.operator.n_passes
+        find_candidates(X, problem, spread, 0.05, wanted or None)
+        return problem.operator.n_passes - before
+
+    assert passes(("logistic", 1.0), ("svm", 10.0, 0.1)) == 0
+    assert passes(("normal", 0.03)) < passes(("normal", 0.03), ("normal", 0.3))
+    assert (
+        passes(("trimmed", 1.25, 1.0))
+        < passes(("trimmed", 1.25, 0.01))
+        == passes(("trimmed", 1.25, 1.0), ("trimmed", 1.25, 0.01))
+    )
+    assert passes(*all_names()) == passes()
 
 
 def test_the_average_catches_what_logistic_regression_misses():

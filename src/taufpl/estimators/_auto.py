@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
@@ -22,6 +23,9 @@ Rows = NDArray[np.intp]
 
 # Values of X, stored ones if it is sparse, from which on no candidate may take a multiple of X in memory.
 LARGE = 20_000_000
+# Up to so many rows a second division into folds is taken: which rows happen to share a fold moves the order of the
+# candidates most where rows are few, and there it costs little.
+FEW_ROWS = 4_000
 
 
 class AutoFitter:
@@ -55,9 +59,12 @@ class AutoFitter:
         self.selection: dict[str, Any] = {}
 
     def prepare(self, rows: Rows) -> None:
-        """Judge all candidates on folds of these rows."""
+        """Judge all candidates on folds of these rows, which are divided twice where they are few."""
         positive, negative = split_rows(rows, self.positive_rows)
         folds = make_folds(self.cv, positive, negative)
+        if rows.size <= FEW_ROWS:
+            again = StratifiedKFold(len(folds), shuffle=True, random_state=0)
+            folds += make_folds(again, positive, negative)
         judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau, self.frugal) for fold in folds)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])

@@ -94,19 +94,27 @@ def find_candidates(
     """
     is_positive = np.zeros(problem.operator.shape[0], dtype=bool)
     is_positive[problem.positive_rows] = True
-    knows_tau = wanted is None or any(name[0] in ("normal", "trimmed") for name in wanted)
-    needed = None if wanted is None else {*wanted, *([_START] if knows_tau else [])}
-    found = list(plain_candidates(X, is_positive, needed, frugal=frugal))
+    names = all_names() if wanted is None else wanted
+    knows_tau = any(name[0] in ("normal", "trimmed") for name in names)
+    found = list(plain_candidates(X, is_positive, {*names, *([_START] if knows_tau else [])}, frugal=frugal))
     if knows_tau:
         start = next(candidate.coef for candidate in found if candidate.name == _START)
-        found += tau_candidates(problem, spread, tau, start)
-    if wanted is None or any(name[0].startswith(_SCREENED) for name in wanted):
-        found += screened_candidates(X, problem, spread, tau, is_positive)
-    return [candidate for candidate in found if wanted is None or candidate.name in wanted]
+        found += tau_candidates(problem, spread, tau, start, names)
+    if any(name[0].startswith(_SCREENED) for name in names):
+        found += screened_candidates(X, problem, spread, tau, is_positive, names)
+    return [candidate for candidate in found if candidate.name in names]
+
+
+def all_names() -> list[Name]:
+    """The names of all candidates, the simpler first."""
+    know_tau: list[Name] = [("normal", ridge) for ridge in _NORMAL]
+    know_tau += [("trimmed", factor, reg) for factor, regs in _TRIMMED for reg in regs]
+    plain: list[Name] = [*(("logistic", strength) for strength in _LOGISTIC), *(("svm", *each) for each in _SVM)]
+    return [*plain, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (_START, *know_tau))]
 
 
 def plain_candidates(
-    X: Any, is_positive: NDArray[np.bool_], needed: Collection[Name] | None = None, *, frugal: bool = False
+    X: Any, is_positive: NDArray[np.bool_], wanted: Collection[Name], *, frugal: bool = False
 ) -> Iterator[Candidate]:
     """Logistic regression, and support vector machines to which a false positive costs more; they know no tau."""
     models: dict[Name, Any] = {("logistic", strength): _logistic(strength, X.shape[1]) for strength in _LOGISTIC}
@@ -115,12 +123,16 @@ def plain_candidates(
         svm = LinearSVC(C=strength, class_weight=weights, dual=False, tol=1e-3, max_iter=200)
         models["svm", cost, strength] = svm
     for name, model in models.items():
-        if needed is None or name in needed:
+        if name in wanted:
             yield Candidate(name[0], name[1:], _fitted(model, X, is_positive))
 
 
-def tau_candidates(problem: RankingProblem, spread: Spread, tau: float, start: Vector) -> Iterator[Candidate]:
+def tau_candidates(
+    problem: RankingProblem, spread: Spread, tau: float, start: Vector, wanted: Collection[Name]
+) -> Iterator[Candidate]:
     """Normal rankings from a start, and trimmed ones from the first of them.
+
+    Those that are wanted, and those on the way to them: the first normal ranking, and trimmed ones of larger regs.
 
     Parameters
     ----------
@@ -130,26 +142,41 @@ def tau_candidates(problem: RankingProblem, spread: Spread, tau: float, start: V
     tau : float
     start : ndarray of shape (d,)
         The coefficients of logistic regression.
+    wanted : collection of names
     """
-    normal = [fit_normal(problem, spread, tau, ridge, start).coef for ridge in _NORMAL]
-    for ridge, coef in zip(_NORMAL, normal, strict=True):
-        yield Candidate("normal", (ridge,), coef)
+    first = fit_normal(problem, spread, tau, _NORMAL[0], start).coef
+    yield Candidate("normal", _NORMAL[:1], first)
+    for ridge in _NORMAL[1:]:
+        if ("normal", ridge) in wanted:
+            yield Candidate("normal", (ridge,), fit_normal(problem, spread, tau, ridge, start).coef)
     k = top_count(_TRIMMED_SCALE * tau, problem.n_negative)
     for factor, regs in _TRIMMED:
-        share = following_share(problem, tau, factor, [start, normal[0]])
-        for reg, found in trimmed_path(problem.replace(k=k), share, regs, _LOOSE, normal[0], _MOST_ALTERNATIONS):
+        smallest = min((reg for reg in regs if ("trimmed", factor, reg) in wanted), default=math.inf)
+        needed = [reg for reg in regs if reg >= smallest]
+        if not needed:
+            continue
+        share = following_share(problem, tau, factor, [start, first])
+        for reg, found in trimmed_path(problem.replace(k=k), share, needed, _LOOSE, first, _MOST_ALTERNATIONS):
             yield Candidate("trimmed", (factor, reg), found.coef)
 
 
 def screened_candidates(
-    X: Any, problem: RankingProblem, spread: Spread, tau: float, is_positive: NDArray[np.bool_]
+    X: Any,
+    problem: RankingProblem,
+    spread: Spread,
+    tau: float,
+    is_positive: NDArray[np.bool_],
+    wanted: Collection[Name],
 ) -> Iterator[Candidate]:
     """Logistic regression and the rankings that know tau, on the features that tell the classes apart."""
+    names = {(name[0].removeprefix(_SCREENED), *name[1:]) for name in wanted if name[0].startswith(_SCREENED)}
     columns = telling_features(problem, spread)
     part = X[:, columns].copy()  # NumPy gathers columns along the columns; a copy has contiguous rows
     small = RankingProblem(as_operator(part), problem.positive_rows, problem.negative_rows, problem.k, problem.reg)
     start = _fitted(_logistic(_START[1], columns.size), part, is_positive)
-    found = [Candidate(_START[0], _START[1:], start), *tau_candidates(small, spread.of_features(columns), tau, start)]
+    found = [Candidate(_START[0], _START[1:], start)]
+    if names != {_START}:
+        found += tau_candidates(small, spread.of_features(columns), tau, start, names)
     for candidate in found:
         coef = np.zeros(problem.n_features)
         coef[columns] = candidate.coef

@@ -45,10 +45,11 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         - "auto": eighteen linear rankings, from logistic regression to those that give up the positives which cannot be
           reached, on all features or on those that tell the classes apart, are compared on folds, by the share of
           held-out positives above the thresholds of tau/2, tau and 2 tau; those that cannot be told from the best, five
-          at most, are averaged. Where the paper's objective has its optimum at w = 0, these still find what there is
-          (``docs/recall.md``). From 20 million values of X on, support vector machines, which would take twice its
-          memory, are not among them. Where rows live elsewhere (dask collections, tensors), the paper's rankings alone
-          are compared, over reg and over tau_scale up to all negatives, and the best is taken.
+          at most, are averaged. Up to 4,000 rows are divided into folds twice. Where the paper's objective has its
+          optimum at w = 0, these still find what there is (``docs/recall.md``). From 20 million values of X on, support
+          vector machines, which would take twice its memory, are not among them. Where rows live elsewhere (dask
+          collections, tensors), the paper's rankings alone are compared, over reg and over tau_scale up to all
+          negatives, and the best is taken.
         - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"
         Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
