@@ -10,8 +10,8 @@ where it differs, the same with positives that tie with the quantile counted by 
 still be above it. Mean over splits; the best reg of the grid on the test part, so that only solver, k and form differ.
 Prints Markdown.
 
-Forms of the features: as at their source; every column scaled to [0, 1]; columns divided by their standard deviation,
-then rows by their norm.
+Forms of the features, made of all rows before they are split: as at their source; every column scaled to [0, 1];
+columns divided by their standard deviation, then rows by their norm.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import numpy as np
 from taufpl.baselines._early_end import early_ends
 from taufpl.experiments import _paper
 from taufpl.experiments._box_search import Rule, ranking_score, share_with_ties
-from taufpl.experiments._data import Data, read
-from taufpl.experiments._methods import _Direction
+from taufpl.experiments._data import Data, in_unit_rows, read
+from taufpl.experiments._methods import Direction
 from taufpl.experiments._tasks import Settings, split
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
@@ -43,12 +43,7 @@ def _to_interval(X: Any) -> Any:
     return (X - low) / (high - low)
 
 
-def _to_unit_rows(X: Any) -> Any:
-    X = X / X.std(axis=0)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
-
-
-FORMS: dict[str, Callable[[Any], Any]] = {"source": lambda X: X, "interval": _to_interval, "unit": _to_unit_rows}
+FORMS: dict[str, Callable[[Any], Any]] = {"source": lambda X: X, "interval": _to_interval, "unit": in_unit_rows}
 
 
 def one_split(data: Data, number: int, tau: float, scale: float, regs: list[float]) -> np.ndarray:
@@ -61,7 +56,7 @@ def one_split(data: Data, number: int, tau: float, scale: float, regs: list[floa
     for reg in regs:
         problem = RankingProblem(operator, np.flatnonzero(y == 1), negative, k, reg)
         coefs = [*early_ends(problem, ENDS, norm, MAX_STEPS), Newton(tol=1e-4).solve(problem).coef]
-        rules = [Rule(_Direction(coef)) for coef in coefs]
+        rules = [Rule(Direction(coef)) for coef in coefs]
         X_test, y_test = data.X[test], data.y[test]
         every.append(
             [(ranking_score(r, X_test, y_test, [tau])[0], share_with_ties(r, X_test, y_test, tau)) for r in rules]
@@ -82,6 +77,8 @@ def main() -> None:
     parser.add_argument("--regs", type=float, nargs="+", default=[1e-1, 1e-2, 1e-3])
     arguments = parser.parse_args()
     source = read(arguments.dataset)
+    if arguments.form != "source" and not isinstance(source.X, np.ndarray):
+        parser.error(f"{arguments.dataset} is sparse; only dense data have other forms than that at their source.")
     data = Data(FORMS[arguments.form](source.X), source.y)
     print(f"{arguments.dataset}, form: {arguments.form}, {arguments.splits} splits\n")
     print(f"| tau | method | {' | '.join(f'stopped at {end:g}' for end in ENDS)} | optimum | paper |")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.model_selection import StratifiedKFold
 
 from reference import exact_simplex
 from taufpl import TauFPLRanker
@@ -60,18 +61,36 @@ def test_reaches_the_optimum_where_it_is_let():
     assert np.allclose(coef, exact.coef_[0], atol=1e-6)
 
 
-def test_the_end_is_chosen_on_the_folds():
-    rng = np.random.default_rng(0)
+def share_on_folds(X, y, tau, reg, end, seed):
+    """Mean share at the top over the held-out folds, with nothing of the chooser's code."""
+    shares = []
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
+        operator = as_operator(X[train])
+        positive, negative = np.flatnonzero(y[train] == 1), np.flatnonzero(y[train] == 0)
+        problem = RankingProblem(operator, positive, negative, math.floor(tau * negative.size) + 1, reg)
+        [coef] = early_ends(problem, [end], operator.spectral_norm())
+        scores = X[test] @ coef
+        negatives = np.sort(scores[y[test] == 0])[::-1]
+        shares.append(np.mean(scores[y[test] == 1] > negatives[math.floor(tau * negatives.size)]))
+    return np.mean(shares)
+
+
+@pytest.mark.parametrize(("seed", "is_early"), [(0, False), (2, True)])
+def test_the_end_is_chosen_on_the_folds(seed, is_early):
+    rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(300, 4)), np.repeat([1, 0], [100, 200])
     X[:100, 0] += 3.0
     [choice] = CHOOSERS["tau-Rank-early"](X, y, [0.1], "ranking", 0, True)
     [exact] = CHOOSERS["tau-Rank"](X, y, [0.1], "ranking", 0, True)
-    assert choice.n_params == 2
-    assert choice.n_fits > exact.n_fits
-    if choice.params["end"] == 0.0:
-        assert np.array_equal(choice.rule.scores(X), exact.rule.scores(X))
-    else:
+    of_optimum = exact.rule.model.cv_results_["mean_test_score"].max()
+    early = {(reg, end): share_on_folds(X, y, 0.1, reg, end, 0) for reg in (10.0, 0.1, 0.001) for end in (1e-3, 1e-4)}
+    assert (max(early.values()) > of_optimum) == is_early, "choose other data, so that both cases are tested"
+    if is_early:
+        best = choice.params["reg"], choice.params["end"]
+        assert early[best] == max(early.values())
         operator = as_operator(X)
-        problem = RankingProblem(operator, np.arange(100), np.arange(100, 300), 21, choice.params["reg"])
-        [coef] = early_ends(problem, [choice.params["end"]], operator.spectral_norm())
-        assert np.allclose(choice.rule.scores(X), X @ coef)
+        problem = RankingProblem(operator, np.arange(100), np.arange(100, 300), 21, best[0])
+        assert np.allclose(choice.rule.scores(X), X @ early_ends(problem, best[1:], operator.spectral_norm())[0])
+    else:
+        assert choice.params == {**exact.params, "end": 0.0}
+        assert np.array_equal(choice.rule.scores(X), exact.rule.scores(X))

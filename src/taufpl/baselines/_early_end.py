@@ -47,7 +47,7 @@ def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_
     step = 1.0 / (norm * norm / problem.ridge + problem.loss.conjugate_smoothness)
     alpha, beta = before = np.zeros(problem.n_positive), np.zeros(problem.n_negative)
     pull = pull_before = np.zeros(problem.n_features)
-    momentum, carry, last = 1.0, 0.0, 0.0
+    momentum, carry, last = 1.0, 0.0, math.nan
     guess = None
     found: list[Vector] = []
     for _ in range(max_iter):
@@ -60,7 +60,7 @@ def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_
         )
         pull = problem.combine(alpha, beta)
         value = float(pull @ pull) / (2.0 * problem.ridge) + float(problem.loss.conjugate(alpha).sum())
-        while last and len(found) < len(ends) and abs(value - last) <= ends[len(found)] * abs(value):
+        while len(found) < len(ends) and abs(value - last) <= ends[len(found)] * abs(value):
             found.append(pull / problem.ridge)
         if len(found) == len(ends):
             break

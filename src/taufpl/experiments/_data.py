@@ -49,11 +49,16 @@ def read(name: str, download: bool = False) -> Data:
         If it has to be downloaded and that is not wanted, or fails.
     """
     if name in FORMS:
-        data = read(FORMS[name])
-        X = data.X / data.X.std(axis=0)
-        return Data(X / np.linalg.norm(X, axis=1, keepdims=True), data.y)
+        data = read(FORMS[name], download)
+        return Data(in_unit_rows(data.X), data.y)
     if name in _EMBEDDED:
         X, y = _EMBEDDED[name](return_X_y=True)
         return Data(np.ascontiguousarray(X, dtype=np.float64), y)
     X, y = fetch_libsvm(name, return_X_y=True, download_if_missing=download)
     return Data(X, y)
+
+
+def in_unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Columns divided by their standard deviation, then rows by their norm."""
+    X = X / X.std(axis=0)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)

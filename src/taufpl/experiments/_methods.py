@@ -78,7 +78,7 @@ class Choice:
 Chooser = Callable[[Any, Labels, Sequence[float], str, int, bool], list[Choice]]
 
 
-class _Direction(ClassifierMixin, BaseEstimator):
+class Direction(ClassifierMixin, BaseEstimator):
     """A linear score, fitted elsewhere."""
 
     def __init__(self, coef: NDArray[np.float64]) -> None:
@@ -110,13 +110,13 @@ def _top_push_points(X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
     """TopPush is the case k = 1, so that a tolerance under 1/n walks its path, each fit starting from the last."""
     regs = [params["reg"] for params in points]
     path = tau_path(X, y, 0.5 / y.size, regs, tol=1e-3)
-    return [Rule(_Direction(coef)) for coef in path.coefs[0]]
+    return [Rule(Direction(coef)) for coef in path.coefs[0]]
 
 
 def _partial_auc_points(tau: float, X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
     """One bundle of cutting planes serves every reg."""
     path = partial_auc_path(X, y, tau, [params["reg"] for params in points])
-    return [Rule(_Direction(coef)) for coef in path.coefs]
+    return [Rule(Direction(coef)) for coef in path.coefs]
 
 
 def _search(
@@ -186,7 +186,7 @@ def _early_points(tau: float, X: Any, y: Labels, points: Sequence[tuple[float, f
         ends = sorted({end for own, end in points if own == reg}, reverse=True)
         coefs = early_ends(RankingProblem(operator, positive, negative, k, reg), ends, norm)
         found.update(((reg, end), coef) for end, coef in zip(ends, coefs, strict=True))
-    return [Rule(_Direction(found[point])) for point in points]
+    return [Rule(Direction(found[point])) for point in points]
 
 
 def _tau_rank_early(
@@ -222,7 +222,7 @@ def _automatic(X: Any, y: Labels, taus: Sequence[float], criterion: str, seed: i
         fitter = AutoFitter(X, as_operator(X), split_labels(y, None), tau, N_FOLDS, None)
         rows = np.arange(y.size)
         fitter.prepare(rows)
-        rule = Rule(_Direction(fitter.fit(rows).coef))
+        rule = Rule(Direction(fitter.fit(rows).coef))
         choices.append(Choice(rule, {}, 0, 0, time.perf_counter() - began, 0.0, shared=False))
     return choices
 

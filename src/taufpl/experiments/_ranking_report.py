@@ -69,7 +69,7 @@ def _cell(cell: Mean, with_ties: Mean) -> str:
 
 def _forms(cells: Cells) -> list[str]:
     """Forms of a dataset to count: of one that has two, each takes its turn."""
-    others = [form for form, dataset in _paper.FORMS.items() if any(key[0] == form for key in cells)]
+    others = [form for form in _paper.FORMS if any(key[0] == form for key in cells)]
     return ["", *others]
 
 

@@ -2,15 +2,16 @@
 
 On a device a round trip costs as much as thousands of operations on a host, and a launch as much as a dozen. So the
 entries are sorted there, with their sums, and the search works on few of them here. Chords of the excess go through
-every so many-th entry first; a compiled sweep (`_kernels/_chords.pyx`) solves the projection for them. Entries near its
-thresholds come next, all of them where they are few, and so on. A chord between neighbours is exact: where all three
-thresholds lie on such chords, so is the answer.
+every so many-th entry first; a compiled sweep (`_kernels/_chords.pyx`) solves the projection for them. The entries on
+the chords where its thresholds lie come next, all of them where they are few, and so on. A chord between neighbours is
+exact: where all three thresholds lie on such chords, so is the answer.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +20,10 @@ from taufpl.operators._blocks import Block, Later, Matrix, Ordered, Selected, St
 from taufpl.projection._pieces import Root
 from taufpl.projection._round_tasks import Source
 
-# Entries of each vector that the first chords go through, and around each threshold where many lie between two of them.
+# Entries of each vector that the first chords go through, and of each chord that is looked at more closely.
 _SAMPLE, _CLOSER_SAMPLE = 256, 64
+# Up to so many entries of a chord come all at once.
 _MANY = 4096
-# Entries on both sides of a threshold, as a share of how many lie between the two that enclose it, and at least.
-_MARGIN, _LEAST_MARGIN = 0.125, 16
 _MOST_LOOKS = 12
 
 
@@ -37,7 +37,7 @@ class Found:
     moved : tuple of float
         Products of the projected alpha and beta with the moves of their sources; 0 where there are none.
     n_held : int
-        Entries of beta above the floor.
+        Entries of beta above the floor, or above a lower one where those were held already.
     """
 
     root: Root
@@ -47,9 +47,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SolveInPlace:
-    """Task for blocks in one place: the answer; or None where it takes entries below the floor, or is special.
+    """Task for blocks in one place: the answer, if there is one, and whether it takes entries below the floor.
 
-    Special is an answer of zero, or one that the k largest entries share.
+    There is none where it is special: zero, or shared by the k largest entries. Entries are finite.
 
     Attributes
     ----------
@@ -68,41 +68,42 @@ class SolveInPlace:
     balance: float
 
     def __call__(self, block: Block, state: State) -> Sums:
-        """One answer, which cannot be added to others."""
+        """An answer or None, which cannot be added to others, and a bool."""
         alpha = _Line(self.alpha.above(block, state, -math.inf, "alpha"))
         # This waits for the device, which sorts alpha meanwhile.
         beta = _Line(self.beta.above(block, state, self.floor, "beta"))
         if beta.size <= self.k or not alpha.size:
-            return (None,)
+            return None, beta.size <= self.k
         parts = alpha.first_parts(), beta.first_parts()
         for _ in range(_MOST_LOOKS):
             block.settle(alpha.learn_later(parts[0]), beta.learn_later(parts[1]))
             found = _chords.solve(alpha.known, alpha.size, beta.known, beta.size, self.k, self.weight, self.balance)
             if found is None:
-                return (None,)
+                break
             level, u, mu, delta, *places = found
             if beta.is_last(places[1]):
-                return (None,)
-            parts = alpha.closer([(places[0], u)]), beta.closer([(places[2], delta), (places[1], mu)])
+                return None, True
+            parts = alpha.closer(places[:1]), beta.closer(places[1:])
             if not (parts[0] or parts[1]):
                 root = Root(level, u, mu, delta, self.k * (delta - mu))
-                n_above = alpha.n_above(places[0]), beta.n_above(places[1])
-                return (Found(root, self._moved(block, state, (alpha, beta), root, n_above), beta.size),)
-        return (None,)
+                moved = self._moved(block, state, root, alpha.above(places[0]), beta.above(places[1]))
+                return Found(root, moved, beta.size), False
+        return None, False
 
     def _moved(
-        self, block: Block, state: State, lines: tuple[_Line, _Line], root: Root, n_above: tuple[int, int]
+        self, block: Block, state: State, root: Root, alpha: tuple[Any, Any], beta: tuple[Any, Any]
     ) -> tuple[float, float]:
-        """Products with the moves, over the entries that have a part."""
-        xp, own, others = block.xp, self.alpha.moved(state), self.beta.moved(state)
-        if own is None or others is None:
-            return 0.0, 0.0
-        alpha, beta = lines[0].turned[: n_above[0]], lines[1].turned[: n_above[1]]
-        own = xp.take(own, lines[0].entries.rows_in_order[: n_above[0]], axis=0)
-        others = xp.take(others, lines[1].entries.rows_in_order[: n_above[1]], axis=0)
-        under = xp.clip(beta + root.mu, root.mu - root.delta, None)
-        products = block.to_host(xp.matmul(own, alpha + root.u), xp.matmul(others, under))
-        return -float(products[0]), -float(products[1])
+        """Products with the moves, over the turned entries that have a part and their rows."""
+        xp, moves = block.xp, (self.alpha.moved(state), self.beta.moved(state))
+        asked = []
+        if moves[0] is not None:
+            asked.append(xp.matmul(xp.take(moves[0], alpha[1], axis=0), alpha[0] + root.u))
+        if moves[1] is not None:
+            under = xp.clip(beta[0] + root.mu, root.mu - root.delta, None)
+            asked.append(xp.matmul(xp.take(moves[1], beta[1], axis=0), under))
+        told = iter(block.to_host(*asked))
+        ours, theirs = (0.0 if each is None else -float(next(told)) for each in moves)
+        return ours, theirs
 
 
 class _Line:
@@ -145,30 +146,23 @@ class _Line:
 
         return Later(tuple(asked), finish)
 
-    def closer(self, places: list[tuple[int, float]]) -> list[slice]:
-        """Ranks to learn about for thresholds below some known entries; none for those on an exact chord."""
-        parts: list[slice] = []
-        for place, threshold in places:
-            if self._is_exact(place):
-                continue
-            (first, last), (at, beyond) = self.known[0, place : place + 2], -self.known[1, place : place + 2]
-            gap = int(last - first)
-            share = (at - threshold) / (at - beyond) if at > beyond else 0.0
-            rank = int(first + min(max(share, 0.0), 1.0) * gap)
-            margin = int((_MARGIN if gap <= _MANY else 1.0) * gap) + _LEAST_MARGIN
-            start, stop = max(rank - margin, 0), min(rank + margin, self.size)
-            if parts and start <= parts[-1].stop:
-                start = parts.pop().start
-            parts.append(slice(start, stop, 1 if gap <= _MANY else -(-(stop - start) // _CLOSER_SAMPLE)))
+    def closer(self, places: list[int]) -> list[slice]:
+        """Ranks to learn about for thresholds on chords below some known entries; none where these are exact."""
+        parts = []
+        for place in set(places):
+            if not self._is_exact(place):
+                first, last = (int(rank) for rank in self.known[0, place : place + 2])
+                parts.append(slice(first, last, 1 if last - first <= _MANY else -(-(last - first) // _CLOSER_SAMPLE)))
         return parts
 
     def is_last(self, place: int) -> bool:
         """Whether a known entry is the last one of all."""
-        return place == self.known.shape[1] - 1
+        return place >= 0 and bool(self.known[0, place] == self.size - 1)
 
-    def n_above(self, place: int) -> int:
-        """Entries above a threshold on an exact chord below a known entry."""
-        return 0 if place < 0 else int(self.known[0, place]) + 1
+    def above(self, place: int) -> tuple[Any, Any]:
+        """Entries above a threshold on an exact chord below a known entry, and their rows."""
+        count = 0 if place < 0 else int(self.known[0, place]) + 1
+        return self.turned[:count], self.entries.rows_in_order[:count]
 
     def _is_exact(self, place: int) -> bool:
         ranks = self.known[0]

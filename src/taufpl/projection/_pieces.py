@@ -219,7 +219,10 @@ class Equation:
         total = max(self.k * self.weight * u + start, 0.0)
         # Far from zero, the sum of what is above tells the total better.
         total = float(self.alpha(np.array([u]))[0]) if total > 0 else 0.0
-        return Root(self.minimum, u, self.flat_left, self.flat_left + total / self.k, max(total, 0.0))
+        left = self.flat_left
+        if not math.isfinite(left) and math.isfinite(self.flat_right):
+            left = self.flat_right - total / self.k  # all that lies under it is a solution, down to the next entry
+        return Root(self.minimum, u, left, left + total / self.k, max(total, 0.0))
 
     def _meet(self, start: float, value: float, growth: float) -> float:
         """The u >= start, if there is one, where S(u) = value + growth (u - start)."""

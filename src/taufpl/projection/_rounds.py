@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from taufpl.operators._blocks import Blocks, Matrix, Reduction, Sums, Vector
-from taufpl.projection._in_place import Found, SolveInPlace
+from taufpl.projection._in_place import SolveInPlace
 from taufpl.projection._pieces import Equation, Pieces, Root, Samples, distinct
 from taufpl.projection._round_tasks import Fetch, Look, Sample, Source
 from taufpl.projection._segments import Segment, assembled, moved_over
@@ -136,19 +136,9 @@ class _Search:
                 first(Look(self.task.alpha, self.task.beta, np.empty(0), np.empty(0), (math.inf, math.inf)))
             self._place_by_sample()
         else:
-            self._place((guess.lam / self.task.weight, 0.0 if self.share else guess.mu))
-            self.expected = guess.cap
-            least = 1e-9 * (abs(self.origins[1]) + abs(guess.cap))
-            width = [max(w, least, 1e-300) for w in guess.widths]
-            alpha = _AROUND * max(width[0], 1e-9 * abs(self.origins[0]))
-            beta = np.concatenate((_AROUND * width[1], guess.cap + _AROUND * width[2]))
-            run = first or self.blocks.reduce
-            if self.blocks.in_one_place and not self.share:
-                answer = self._solve_in_place(-width[1], run)
-                if answer is not None:
-                    return answer
-                run = self.blocks.reduce
-            self._look(alpha, beta, run)
+            answer = self._begin_near(guess, first or self.blocks.reduce)
+            if answer is not None:
+                return answer
         before = math.inf
         for n_rounds in range(_MOST_ROUNDS):
             if n_rounds >= _PATIENCE:
@@ -170,6 +160,21 @@ class _Search:
         raise ArithmeticError(
             "the thresholds of a projection were not found: entries differ too much in size for double precision."
         )
+
+    def _begin_near(self, guess: Thresholds, run: FirstRound) -> Projection | None:
+        """Look around a guess; the answer, where that is possible in one place."""
+        self._place((guess.lam / self.task.weight, 0.0 if self.share else guess.mu))
+        self.expected = guess.cap
+        least = 1e-9 * (abs(self.origins[1]) + abs(guess.cap))
+        width = [max(w, least, 1e-300) for w in guess.widths]
+        if self.blocks.in_one_place and not self.share:
+            answer = self._solve_in_place(-width[1], run)
+            if answer is not None:
+                return answer
+            run = self.blocks.reduce
+        beta = np.concatenate((_AROUND * width[1], guess.cap + _AROUND * width[2]))
+        self._look(_AROUND * max(width[0], 1e-9 * abs(self.origins[0])), beta, run)
+        return None
 
     def _place(self, origins: tuple[float, float]) -> None:
         """Measure from these origins from now on."""
@@ -201,12 +206,13 @@ class _Search:
     def _solve_in_place(self, floor: float, run: FirstRound) -> Projection | None:
         """The answer, where all entries lie in one place; None where it is special."""
         task = self.task
-        for factor in (1.0, 16.0):  # lower, where the answer needs it
-            solve = SolveInPlace(*self.sources, factor * floor, task.k, task.weight, self.balance)
-            found: Found | None = run(solve)[0]
+        for factor in (1.0, 16.0):
+            found, is_lower = run(SolveInPlace(*self.sources, factor * floor, task.k, task.weight, self.balance))
             if found is not None:
                 self.floors = (-math.inf, factor * floor)
                 return self._answer(found.root, found.moved, float(found.n_held))
+            if not is_lower:
+                return None
             run = self.blocks.reduce
         return None
 
@@ -294,10 +300,22 @@ class _Search:
             for args in zip(cuts, sums, inside, strict=True)
         ]
         beta = None if self.share else assembled(segments[1])
-        root = self._equation(assembled(segments[0]), beta).solve()
+        root = self._within(self._equation(assembled(segments[0]), beta).solve())
         known = self.samples[1]
         n_held = 0.0 if known is None else float(known.n_from[0])
         return self._answer(root, self._moved(root, segments[0], segments[1]), n_held)
+
+    def _within(self, root: Root) -> Root:
+        """The root itself; on a flat piece that begins outside of what was fetched, a known place on it."""
+        known = self.samples[1]
+        if known is None or math.isfinite(root.mu) or not root.total > 0:
+            return root
+        places = known.at[known.n_above == self.task.k]
+        return (
+            replace(root, mu=float(places[0]), delta=float(places[0]) + root.total / self.task.k)
+            if len(places)
+            else root
+        )
 
     def _moved(self, root: Root, alpha: list[Segment], beta: list[Segment]) -> tuple[float, float]:
         """Products with the moves."""
