@@ -129,8 +129,8 @@ class _Line:
         self.known = np.empty((3, 0))
 
     def first_parts(self) -> list[slice]:
-        """Ranks of a sample of all entries, with the last one."""
-        return [slice(0, self.size, -(-self.size // _SAMPLE)), slice(self.size - 1, self.size, 1)]
+        """Ranks of a sample of all entries."""
+        return [slice(0, self.size, -(-self.size // _SAMPLE))]
 
     def learn_later(self, parts: list[slice]) -> Later:
         """Learn about the entries at some ranks, and forget others between these."""
@@ -142,7 +142,8 @@ class _Line:
                 new[0] = np.arange(part.start, part.stop, part.step)
                 new[1], new[2] = turned, running - turned
                 start, stop = self.known[0].searchsorted((part.start, part.stop))
-                self.known = np.concatenate((self.known[:, :start], new, self.known[:, stop:]), axis=1)
+                pieces = [x for x in (self.known[:, :start], new, self.known[:, stop:]) if x.shape[1]]
+                self.known = np.concatenate(pieces, axis=1) if len(pieces) > 1 else new
 
         return Later(tuple(asked), finish)
 
@@ -151,7 +152,7 @@ class _Line:
         parts = []
         for place in set(places):
             if not self._is_exact(place):
-                first, last = (int(rank) for rank in self.known[0, place : place + 2])
+                first, last = (int(rank) for rank in (*self.known[0, place : place + 2], self.size)[:2])
                 parts.append(slice(first, last, 1 if last - first <= _MANY else -(-(last - first) // _CLOSER_SAMPLE)))
         return parts
 
@@ -165,5 +166,5 @@ class _Line:
         return self.turned[:count], self.entries.rows_in_order[:count]
 
     def _is_exact(self, place: int) -> bool:
-        ranks = self.known[0]
-        return place < 0 or self.is_last(place) or bool(ranks[place + 1] - ranks[place] == 1.0)
+        after = self.known[0, place : place + 2]
+        return place < 0 or self.is_last(place) or (len(after) == 2 and bool(after[1] - after[0] == 1.0))
