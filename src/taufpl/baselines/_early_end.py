@@ -38,7 +38,7 @@ def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_
     --------
     >>> import numpy as np
     >>> from taufpl.operators import as_operator
-    >>> X = as_operator(np.array([[1.0], [2.0], [0.0], [1.5]]))
+    >>> X = as_operator(np.array([[2.0], [3.0], [0.0], [1.0]]))
     >>> problem = RankingProblem(X, [0, 1], [2, 3], k=1, reg=0.1)
     >>> rough, close = early_ends(problem, [0.1, 1e-9], X.spectral_norm())
     >>> bool(0 < rough[0] < close[0])
