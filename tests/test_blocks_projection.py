@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from block_cases import projected, projection_task, vectors_in_blocks
-from projection_cases import FAMILIES, draw
+from block_cases import AWKWARD, projected, projection_task, sizes, strict_array, torch_tensor, vectors_in_blocks
+from projection_cases import draw
 from reference import exact_simplex
 from taufpl.operators._block_numpy import NumpyBlock
 from taufpl.operators._local_blocks import LocalBlocks, as_block
@@ -16,27 +16,13 @@ from taufpl.projection._round_tasks import Look, Source
 from taufpl.projection._rounds import project_by_rounds
 from taufpl.projection._top_mean import top_mean_by_rounds
 
-# Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
-AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})
-
-
-def torch_tensor(x):
-    pytest.importorskip("array_api_compat")
-    return pytest.importorskip("torch").from_numpy(np.array(x))
-
-
-def strict_array(x):
-    pytest.importorskip("array_api_compat")
-    return pytest.importorskip("array_api_strict").asarray(np.array(x))
-
-
 LIBRARIES = [pytest.param(np.asarray, id="numpy"), strict_array, torch_tensor]
 
 
 def errors(found, expected, alpha, beta, weight):
     """Largest errors of both, relative to the size of the entries that decide them."""
-    size = max(np.abs(alpha).max(), np.abs(beta).max() / weight), max(np.abs(beta).max(), weight * np.abs(alpha).max())
-    return [np.abs(x - y).max() / max(s, 1e-300) for x, y, s in zip(found, expected, size, strict=True)]
+    triples = zip(found, expected, sizes(alpha, beta, weight), strict=True)
+    return [np.abs(x - y).max() / max(s, 1e-300) for x, y, s in triples]
 
 
 @pytest.mark.parametrize("most", [4096, 6, 1])

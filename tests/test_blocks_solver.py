@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from block_cases import block_problem, dual_pair
+from block_cases import block_problem, cuda_tensor, dual_pair, strict_array, torch_tensor
 from solver_cases import make_data, make_problem, quadratic_program
 from taufpl.operators._local_blocks import LoadedBlock, LocalBlocks
 from taufpl.problem import Loss, top_count
@@ -16,29 +16,11 @@ from taufpl.solvers import Newton, Status
 from taufpl.solvers._block_newton import BlockNewton
 
 
-def torch_tensor(x):
-    pytest.importorskip("array_api_compat")
-    return pytest.importorskip("torch").from_numpy(np.ascontiguousarray(x))
-
-
 def sparse_tensor(x):
     x = torch_tensor(x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "sparse CSR tensor support is in beta state"
         return x.to_sparse_csr()
-
-
-def cuda_tensor(x):
-    pytest.importorskip("array_api_compat")
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
-
-
-def strict_array(x):
-    pytest.importorskip("array_api_compat")
-    return pytest.importorskip("array_api_strict").asarray(np.ascontiguousarray(x))
 
 
 STORAGES = {

@@ -194,12 +194,12 @@ def test_rows_of_other_lengths():
         make_kernel("rbf", 1.0, X=np.eye(3)).between(np.eye(3), np.eye(2))
 
 
-@pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-12), (np.float32, 1e-4)])
-@pytest.mark.parametrize("far", [1e2, 1e4, 1e8, 1e200])
+@pytest.mark.parametrize(
+    ("dtype", "far", "error"),
+    [(np.float64, far, 1e-12) for far in (1e2, 1e4, 1e8, 1e200)] + [(np.float32, far, 1e-4) for far in (1e2, 1e4, 1e8)],
+)
 @pytest.mark.parametrize("share", [0.01, 0.6])
-def test_far_rows_keep_the_digits_of_all_distances(share, far, dtype, error):
-    if far > float(np.finfo(dtype).max):
-        pytest.skip("not a number of this type")
+def test_far_rows_keep_the_digits_of_all_distances(share, dtype, far, error):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3))
     some = rng.random(300) < share

@@ -5,33 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from block_cases import projected, projection_task, vectors_in_blocks
-from projection_cases import FAMILIES, draw
+from block_cases import (
+    AWKWARD,
+    cuda_tensor,
+    projected,
+    projection_task,
+    sizes,
+    strict_array,
+    torch_tensor,
+    vectors_in_blocks,
+)
+from projection_cases import draw
 from reference import exact_simplex
 from taufpl.projection import Thresholds, _in_place, project_topk_simplex
 from taufpl.projection._in_place import SolveInPlace
 from taufpl.projection._rounds import project_by_rounds
-
-pytest.importorskip("array_api_compat")
-
-# Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
-AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})
-
-
-def torch_tensor(x):
-    return pytest.importorskip("torch").from_numpy(np.array(x))
-
-
-def strict_array(x):
-    return pytest.importorskip("array_api_strict").asarray(np.array(x))
-
-
-def cuda_tensor(x):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return torch_tensor(x).cuda()
-
 
 LIBRARIES = [strict_array, torch_tensor, cuda_tensor]
 
@@ -40,11 +28,6 @@ def in_one_place(alpha, beta, convert):
     blocks, moves = vectors_in_blocks(alpha, beta, 1, np.random.default_rng(0), convert)
     assert blocks.in_one_place
     return blocks, moves
-
-
-def sizes(alpha, beta, weight):
-    """Of the entries that decide alpha and beta."""
-    return max(np.abs(alpha).max(), np.abs(beta).max() / weight), max(np.abs(beta).max(), weight * np.abs(alpha).max())
 
 
 def guesses(answer, weight, size):

@@ -198,15 +198,14 @@ def _tau_rank_early(
     choices = []
     for tau, exact in zip(taus, _tau_rank(scale, X, y, taus, criterion, seed, coarse), strict=True):
         began = time.perf_counter()
-        trained = min(scale * tau, 1.0)
         totals = np.zeros(len(points))
         for train, test in folds:
-            rules = _early_points(trained, X[train], y[train], points)
+            rules = _early_points(scale * tau, X[train], y[train], points)
             totals += [ranking_score(rule, X[test], y[test], [tau])[0] for rule in rules]
         best = int(np.argmax(totals))
         rule, params = exact.rule, {**exact.params, "end": 0.0}
         if totals[best] / N_FOLDS > exact.rule.model.cv_results_["mean_test_score"].max():
-            [rule] = _early_points(trained, X, y, [points[best]])
+            [rule] = _early_points(scale * tau, X, y, [points[best]])
             params = {"reg": points[best][0], "end": points[best][1]}
         seconds = exact.search_seconds + time.perf_counter() - began
         choices.append(Choice(rule, params, 2, exact.n_fits + N_FOLDS * len(points), seconds, 0.0, shared=False))
