@@ -1,0 +1,213 @@
+"""One number for every row of a table, equal for equal rows: for those who look for rows that come twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from hashlib import blake2b
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Numbers that are hashed at once: they fit into the second-level cache, and no temporary array is larger.
+_BLOCK = 1 << 16
+# Values of other types at once, which take some 100 bytes each.
+_OBJECTS = 1 << 14
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_MISSING = np.array(np.nan).view(np.uint64)[()]
+
+
+def row_hashes(X: Any, salt: int = 0) -> NDArray[np.uint64]:
+    r"""64-bit hashes of the rows of a table, whatever holds the table.
+
+    .. math:: h(x) = f\Bigl(\sum_j m_j g(x_j) \bmod 2^{64}\Bigr)
+
+    where :math:`g` maps the bits of a value as float64 one to one with :math:`g(0) = 0`, the :math:`m_j` are odd
+    pseudo-random numbers that follow from the salt and the position j, and :math:`f` is one to one. Rows that differ in
+    one column only never share a hash if both hold numbers; other rows do so with a chance of about :math:`2^{-64}`.
+    The hash is no cryptographic one: whoever knows the salt can make rows that collide.
+
+    Parameters
+    ----------
+    X : array-like, SciPy sparse matrix or array, or frame of pandas or polars, of shape (n_samples, n_features)
+        Numbers and booleans count by their value as float64, so that 1, 1.0 and True are equal, as are 0.0, -0.0 and
+        an entry that a sparse matrix does not store; dates by their microseconds; texts and categories by their
+        characters. Whatever is missing (NaN, None, NaT, NA) is equal to whatever else is missing. Names of columns do
+        not count. A sparse matrix that is not in CSR format is converted.
+    salt : int, default=0
+        Its last 64 bits count. Hashes of different salts cannot be compared.
+
+    Returns
+    -------
+    ndarray of uint64 of shape (n_samples,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from taufpl._row_hashes import row_hashes
+    >>> X = np.array([[0, 1], [2, 0], [0, 1]])
+    >>> hashes = row_hashes(X)
+    >>> bool(hashes[0] == hashes[2]), bool(hashes[0] == hashes[1])
+    (True, False)
+    >>> np.array_equal(hashes, row_hashes(sparse.csc_array(X, dtype=float)))
+    True
+    """
+    salt &= _MASK
+    if hasattr(X, "columns"):
+        sums, width = _frame_sums(X, salt), len(X.columns)
+    else:
+        X = X if hasattr(X, "tocsr") else np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
+        sums, width = (_csr_sums if hasattr(X, "tocsr") else _array_sums)(X, salt), X.shape[1]
+    for rows in _blocks(len(sums), _BLOCK):
+        sums[rows] = _splitmix(sums[rows] + np.uint64((salt + width * _GOLDEN) & _MASK))
+    return sums
+
+
+def _splitmix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Finaliser of splitmix64, in place: one to one, and every bit of x reaches every bit of the result."""
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def _multipliers(columns: NDArray[Any], salt: int) -> NDArray[np.uint64]:
+    """An odd number for each position, computed where it is needed: tables may have very many columns."""
+    start = int(_splitmix(np.array([salt ^ _GOLDEN], np.uint64))[0])
+    steps = (columns.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
+    return _splitmix(steps + np.uint64(start)) | np.uint64(1)
+
+
+def _number_words(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """The map g for numbers, one to one with g(0) = 0.
+
+    The last bits of small whole numbers as float64 are all zero, and a product modulo 2^64 would keep them so: the
+    first bits are mixed into the last ones.
+    """
+    with np.errstate(invalid="ignore"):
+        numbers = np.add(values, 0.0, dtype=np.float64, order="C", casting="unsafe")  # -0.0 becomes 0.0
+    missing = np.isnan(numbers)
+    words: NDArray[np.uint64] = numbers.view(np.uint64)
+    if missing.any():
+        words[missing] = _MISSING
+    words ^= words >> np.uint64(32)
+    words *= np.uint64(0xD6E8FEB86659FD93)
+    words ^= words >> np.uint64(29)
+    return words
+
+
+class _Words(dict[Any, int]):
+    """The map g for values of any type: what is not known yet is computed and kept, up to a bound on memory."""
+
+    def __init__(self, salt: int) -> None:
+        super().__init__()
+        self._key = salt.to_bytes(8, "little")
+        self._missing = self._number(np.nan)
+
+    def __missing__(self, value: Any) -> int:
+        if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+            return self._missing
+        if len(self) >= _OBJECTS:
+            self.clear()
+        self[value] = word = self._word(value)
+        return word
+
+    def _word(self, value: Any) -> int:
+        if isinstance(value, np.datetime64 | np.timedelta64 | date | timedelta):
+            return self._number(_microseconds(np.array([_without_zone(value)])))
+        if isinstance(value, Real | Decimal | np.bool_):
+            return self._number(float(value))
+        text = value if isinstance(value, str) else repr(value)
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._key)
+        return int.from_bytes(digest.digest(), "little")
+
+    @staticmethod
+    def _number(value: Any) -> int:
+        return int(_number_words(np.atleast_1d(value))[0])
+
+    def of(self, values: Any) -> NDArray[np.uint64]:
+        """Words of a column or of a part of it, a NumPy array or a series of pandas or polars."""
+        if hasattr(values, "factorize") and not isinstance(values.dtype, np.dtype):
+            return self._of_pandas_type(values)
+        array = values if isinstance(values, np.ndarray) else values.to_numpy()
+        if array.dtype.kind in "mM":
+            return _number_words(_microseconds(array))
+        if array.dtype.kind in "biuf":
+            return _number_words(array)
+        parts = (array[rows].tolist() for rows in _blocks(len(array), _OBJECTS))
+        return np.fromiter((self[value] for part in parts for value in part), np.uint64, len(array))
+
+    def _of_pandas_type(self, values: Any) -> NDArray[np.uint64]:
+        """Words where pandas has a type of its own: texts, categories, and numbers that may be missing."""
+        if values.dtype.kind in "biuf":
+            return _number_words(values.to_numpy(np.float64, na_value=np.nan))
+        codes, distinct = values.factorize()
+        return np.append(self.of(distinct.to_numpy()), np.uint64(self._missing))[codes]
+
+
+def _without_zone(value: Any) -> Any:
+    """The same moment without a time zone, which NumPy does not know."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def _microseconds(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Microseconds as float64, NaN where a date is missing: exact to the year 2255, whatever the unit was."""
+    kind = "m8[us]" if values.dtype.kind == "m" or isinstance(values.flat[0], timedelta) else "M8[us]"
+    moments = values.astype(kind)
+    return np.where(np.isnat(moments), np.nan, moments.view(np.int64).astype(np.float64))
+
+
+def _blocks(n: int, size: int) -> Iterator[slice]:
+    yield from (slice(start, min(n, start + size)) for start in range(0, n, size))
+
+
+def _frame_sums(X: Any, salt: int) -> NDArray[np.uint64]:
+    """Sums over the columns of a frame, each with its own type."""
+    sums, words = np.zeros(len(X), np.uint64), _Words(salt)
+    for place, multiplier in enumerate(_multipliers(np.arange(len(X.columns)), salt)):
+        column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
+        for rows in _blocks(len(X), _BLOCK):
+            part = column.iloc[rows] if hasattr(column, "iloc") else column[rows]
+            sums[rows] += words.of(part) * multiplier
+    return sums
+
+
+def _array_sums(X: NDArray[Any], salt: int) -> NDArray[np.uint64]:
+    """Sums over the columns of a dense array."""
+    sums, words = np.zeros(len(X), np.uint64), _Words(salt)
+    numbers = X.dtype.kind in "biuf"
+    for columns in _blocks(X.shape[1], _BLOCK if numbers else 1):
+        multipliers = _multipliers(np.arange(columns.start, columns.stop), salt)
+        for rows in _blocks(len(X), max(1, _BLOCK // len(multipliers))):
+            block = X[rows, columns]
+            sums[rows] += _number_words(block) @ multipliers if numbers else words.of(block[:, 0]) * multipliers
+    return sums
+
+
+def _csr_sums(X: Any, salt: int) -> NDArray[np.uint64]:
+    """Sums over the stored entries of a sparse matrix: differences of running sums, which wrap around without harm."""
+    csr = X.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy() if csr is X else csr
+        csr.sum_duplicates()
+    sums = np.zeros(csr.shape[0], np.uint64)
+    for part in _blocks(len(csr.data), _BLOCK):
+        running = np.zeros(part.stop - part.start + 1, np.uint64)
+        np.cumsum(_number_words(csr.data[part]) * _multipliers(csr.indices[part], salt), out=running[1:])
+        first = np.searchsorted(csr.indptr, part.start, "right") - 1
+        last = np.searchsorted(csr.indptr, part.stop, "left")
+        ends = np.clip(csr.indptr[first : last + 1], part.start, part.stop) - part.start
+        sums[first:last] += np.diff(running[ends])
+    return sums
