@@ -54,7 +54,7 @@ def test_what_a_linear_classifier_promises(threshold, delta):
 
 
 def test_held_out_threshold_is_the_order_statistic_of_rows_that_were_not_fitted_on():
-    model = NeymanPearsonClassifier(ScoreItself(), 0.05, random_state=1).fit(X, Y)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, holdout=0.5, random_state=1).fit(X, Y)
     fitted_on = set(model.estimator_.rows_)
     held_out = np.array([x for x in X[Y == 0, 0] if x not in fitted_on])
     assert len(held_out) == 400
@@ -173,17 +173,17 @@ def test_scores_of_folds_are_brought_to_one_scale():
 
 def test_too_few_negatives_are_refused_with_the_number_needed():
     with pytest.raises(ValueError, match=r"needs at least 299 negatives held out, got 200 of 400 .*holdout=0.75 would"):
-        NeymanPearsonClassifier(LogisticRegression()).fit(*two_clouds(n=400))
+        NeymanPearsonClassifier(LogisticRegression(), threshold="np", holdout=0.5).fit(*two_clouds(n=400))
     with pytest.raises(ValueError, match=r"about 598 negatives in all are needed"):
-        TauFPLClassifier(threshold="np").fit(*two_clouds(n=300))
-    nobody = NeymanPearsonClassifier(LogisticRegression(), insufficient="infinite").fit(*two_clouds(n=400))
+        TauFPLClassifier(threshold="np").fit(*two_clouds(n=299))
+    nobody = NeymanPearsonClassifier(LogisticRegression(), insufficient="infinite").fit(*two_clouds(n=299))
     assert nobody.threshold_ == np.inf
     assert nobody.predict(X).sum() == 0
     assert np.isfinite(nobody.decision_function(X)).all()
     assert (nobody.decision_function(X) < 0).all()
     assert nobody.fpr_estimate_ == 0.0
     with pytest.warns(TooFewNegativesWarning, match="at least 299"):
-        careful = TauFPLClassifier(reg=0.1).fit(*two_clouds(n=200, shift=2.0))
+        careful = TauFPLClassifier(reg=0.1, threshold="cross").fit(*two_clouds(n=200, shift=2.0))
     assert careful.evidence_.n_false_positive == 0
 
 
@@ -289,9 +289,10 @@ def test_ties_never_push_the_rate_over_the_limit():
 
 def test_reg_by_search_uses_training_rows_only():
     """Held-out negatives must not take part in the choice of reg, or the guarantee is void."""
-    settings = {"ranking": "paper", "tau_scale": "cv", "threshold": "np", "regs": 3, "cv": 3, "random_state": 0}
+    shared = {"threshold": "np", "holdout": 0.5, "cv": 3, "random_state": 0}
+    settings = {"ranking": "paper", "tau_scale": "cv", "regs": 3, **shared}
     model = TauFPLClassifier(0.05, **settings).fit(X, Y)
-    auto = TauFPLClassifier(0.05, threshold="np", cv=3, random_state=0).fit(X, Y)
+    auto = TauFPLClassifier(0.05, **shared).fit(X, Y)
     assert model.reg_ in model.cv_results_["param_reg"]
     assert model.tau_scale_ in model.cv_results_["param_tau_scale"]
     changed = X.copy()
@@ -304,7 +305,7 @@ def test_reg_by_search_uses_training_rows_only():
     np.testing.assert_array_equal(again.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
     np.testing.assert_array_equal(again.coef_, model.coef_)
     assert again.threshold_ != model.threshold_
-    auto_again = TauFPLClassifier(0.05, threshold="np", cv=3, random_state=0).fit(changed, Y)
+    auto_again = TauFPLClassifier(0.05, **shared).fit(changed, Y)
     np.testing.assert_array_equal(auto_again.selection_["mean_share"], auto.selection_["mean_share"])
     np.testing.assert_array_equal(auto_again.coef_, auto.coef_)
 
@@ -368,7 +369,7 @@ def test_model_selection_around_and_inside():
 
 def test_metadata_are_cut_to_the_rows_and_routed():
     weights = np.where(Y == 1, 2.0, 1.0)
-    model = NeymanPearsonClassifier(ScoreItself(), 0.05).fit(X, Y, sample_weight=weights)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, holdout=0.5).fit(X, Y, sample_weight=weights)
     assert len(model.estimator_.weights_) == len(model.estimator_.rows_) == 500
     assert (model.estimator_.weights_ == 2.0).sum() == 100
     with sklearn.config_context(enable_metadata_routing=True):

@@ -11,6 +11,10 @@ class TooFewNegativesWarning(UserWarning):
     """There are too few negatives for the guarantee; the most careful threshold among them was taken."""
 
 
+class RepeatedRowsWarning(UserWarning):
+    """Rows repeat exactly where chance does not explain it: copies, which are no independent evidence."""
+
+
 class DatasetError(OSError):
     """A data set could not be loaded; the message says which file is missing or wrong, and where it belongs."""
 

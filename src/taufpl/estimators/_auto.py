@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
@@ -45,11 +44,12 @@ class AutoFitter:
     """
 
     learns_from_neighbours = False
+    learns_from_positives = True
 
     def __init__(self, X: Any, operator: Operator, labels: TwoClasses, tau: float, cv: int, n_jobs: int | None) -> None:
         self.X = X
         self.operator = operator
-        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
         self.tau = tau
         self.cv = cv
         self.n_jobs = n_jobs
@@ -61,10 +61,9 @@ class AutoFitter:
     def prepare(self, rows: Rows) -> None:
         """Judge all candidates on folds of these rows, which are divided twice where they are few."""
         positive, negative = split_rows(rows, self.positive_rows)
-        folds = make_folds(self.cv, positive, negative)
+        folds = make_folds(self.cv, positive, negative, self.units)
         if rows.size <= FEW_ROWS:
-            again = StratifiedKFold(len(folds), shuffle=True, random_state=0)
-            folds += make_folds(again, positive, negative)
+            folds += make_folds(self.cv, positive, negative, self.units, seed=0)
         judged = Parallel(n_jobs=self.n_jobs)(delayed(_judge)(self.X, fold, self.tau, self.frugal) for fold in folds)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])

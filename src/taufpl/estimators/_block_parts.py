@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class Dealt(Division):
     seed: int
 
     @classmethod
-    def folds(cls, n_folds: int, seed: int) -> Dealt:
+    def folds(cls, n_folds: int, seed: int) -> Self:
         """So many folds."""
         shifts = np.random.default_rng(seed).integers(n_folds, size=2).tolist()
         return cls(n_folds, (shifts[0], shifts[1]), seed)
@@ -83,6 +83,15 @@ class Dealt(Division):
         """The fold of each place."""
         start = (first + self.shifts[kind]) % self.n_folds
         return ((start + np.arange(count)) % self.n_folds).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class DealtPositives(Dealt):
+    """Random folds of the positives; negatives are in none of them, and have code -1."""
+
+    def codes(self, kind: int, first: int, count: int) -> Codes:
+        """The fold of each place."""
+        return super().codes(kind, first, count) if kind else np.full(count, -1, dtype=np.int32)
 
 
 @dataclass(frozen=True)

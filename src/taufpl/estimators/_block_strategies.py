@@ -13,14 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._block_parts import Dealt, HeldOut
-from taufpl.estimators._block_scores import Direction, Held, score, span
+from taufpl.estimators._block_parts import Dealt, DealtPositives, HeldOut
+from taufpl.estimators._block_scores import Direction, Held, Of, score, span
 from taufpl.estimators._block_table import Part
+from taufpl.estimators._holdout import check_held_out, held_out_size
 from taufpl.estimators._search import possible_folds
-from taufpl.estimators._strategies import Outcome, Plan, check_held_out, counted, rescaled, round_rules
+from taufpl.estimators._strategies import Outcome, Plan, counted, rescaled, round_rules
 from taufpl.operators import Block
 from taufpl.operators._blocks import State, Sums
-from taufpl.thresholding import Evidence, JointOrderStatistic, Rounds, ThresholdRule, TrainQuantile
+from taufpl.thresholding import BlockSample, Evidence, JointOrderStatistic, Rounds, ThresholdRule, TrainQuantile
 
 Vector = NDArray[np.float64]
 
@@ -51,18 +52,41 @@ def hold_out(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
     n_negative, n_positive = part.sizes
     if n_negative < 2:
         raise ValueError("threshold='np' needs at least 2 negatives, one to fit on and one to hold out; got 1.")
-    n_held = max(1, min(round(plan.holdout * n_negative), n_negative - 1))
+    n_held = held_out_size(n_negative, plan)
     if plan.insufficient == "raise":
         check_held_out(n_held, n_negative, plan)
-    with part.divided(HeldOut.draw((n_held, 0), (n_negative, n_positive), plan.seed)) as divided:
-        with divided.rows_of(0) as train:
-            fitter.prepare(train)
-            model = fitter.fit(train)
-        with divided.rows_of(1) as held_out:
-            score(held_out, fitter.direction(model))
-            scores = Held.of(held_out).negative
-            rule = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient)
-            return Outcome((model,), rule.choose_all(scores), scores.largest)
+    division = HeldOut.draw((n_held, 0), (n_negative, n_positive), plan.seed)
+    with part.divided(division) as divided, divided.rows_of(0) as train, divided.rows_of(1) as held_out:
+        fitter.prepare(train)
+        model = fitter.fit(train)
+        score(held_out, fitter.direction(model))
+        scores = Held.of(held_out).negative
+        rule = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient)
+        evidence, scale = rule.choose_all(scores), scores.largest
+        return Outcome((model,), _with_recall(fitter, train, held_out, plan, evidence), scale)
+
+
+def _with_recall(
+    fitter: BlockFitter, train: Part, held_out: Part, plan: Plan, evidence: tuple[Evidence, ...]
+) -> tuple[Evidence, ...]:
+    """Evidence with the recall by folds over the positives, as in memory."""
+    n_positive = train.n_positive
+    n_folds = min(plan.n_folds, n_positive)
+    if not plan.measure_recall or n_folds < 2:
+        return evidence
+    caught = np.zeros(len(evidence), dtype=np.int64)
+    with train.divided(DealtPositives.folds(n_folds, plan.seed)) as divided:
+        for fold in range(n_folds):
+            with divided.rows_of(fold, others=True) as rest:
+                direction = fitter.direction(fitter.fit(rest))
+            score(held_out, direction)
+            negative = Held.of(held_out).negative
+            thresholds = [np.inf if each.rank is None else negative.at_rank(each.rank) for each in evidence]
+            with divided.rows_of(fold) as own:
+                score(own, direction)
+                positive = BlockSample(own.blocks, Of("positive"), "positive_scores")
+                caught += [positive.n_above(threshold) for threshold in thresholds]
+    return tuple(each.with_caught(int(count), n_positive) for each, count in zip(evidence, caught, strict=True))
 
 
 def cross_fit(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
@@ -106,7 +130,7 @@ def train_quantile(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
                 assert scores.positive is not None
                 counts += [[scores.negative.n_above(cut), scores.positive.n_above(cut)] for cut in cuts]
     evidence = tuple(
-        counted(threshold, tau, plan, int(n_false), part.n_negative, tpr_estimate=float(n_caught / part.n_positive))
+        counted(threshold, tau, plan, (n_false, part.n_negative), (n_caught, part.n_positive))
         for threshold, tau, (n_false, n_caught) in zip(thresholds, plan.taus, counts, strict=True)
     )
     return Outcome((model,), evidence, scale)
@@ -181,15 +205,8 @@ def _out_of_bag(tally: Sums, place: int, rounds: list[_Round], plan: Plan) -> Ev
     found = Rounds(
         *(np.array([getattr(each, name)[place] for each in rounds]) for name in ("thresholds", "fpr", "tpr"))
     )
-    return counted(
-        float(found.thresholds.mean()),
-        plan.taus[place],
-        plan,
-        n_false,
-        n_negative,
-        tpr_estimate=n_caught / n_positive,
-        rounds=found,
-    )
+    counts = (n_false, n_negative), (n_caught, n_positive)
+    return counted(float(found.thresholds.mean()), plan.taus[place], plan, *counts, found)
 
 
 BLOCK_STRATEGIES: dict[str, Callable[[BlockFitter, Part, Plan], Outcome]] = {

@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._block_fit import PaperFitter, fit_elsewhere, follow, selection_of
 from taufpl.estimators._block_scores import norm_quantile
-from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._fitters import LinearFitter
 from taufpl.estimators._linear import (
@@ -25,8 +24,14 @@ from taufpl.estimators._linear import (
     Vector,
     score_rounding,
 )
-from taufpl.estimators._strategies import STRATEGIES
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
+from taufpl.estimators._thresholded import (
+    THRESHOLD_CONSTRAINTS,
+    ThresholdedMixin,
+    finite,
+    forget,
+    with_units,
+)
+from taufpl.estimators._units import refuse_units
 from taufpl.operators import as_operator, is_elsewhere
 from taufpl.operators._compat import is_foreign_array
 from taufpl.thresholding import Evidence
@@ -55,12 +60,13 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
     tau_scale : "cv" or float, default="cv"
         The paper's ranking trains at tau_scale tau; 2 is the 2tau variant. "cv" chooses it together with reg.
-    threshold : {"cross", "np", "oob", "train"}, default="cross"
-        - "cross": the order statistic that keeps P(FPR > tau) <= delta, on the scores that every negative gets from a
-          model of a fold that has not seen it; the model itself is fitted on all rows. Uses all data. Close to valid
-          rather than proven.
-        - "np": the same order statistic on negatives that are held out of everything else. Proven, whatever the
-          distribution; the ranking sees fewer negatives.
+    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+        - "auto": "np" where there are enough negatives for a proof, and "cross", with a warning that says how many it
+          would take, where there are not.
+        - "np": the order statistic that keeps P(FPR > tau) <= delta, on negatives that are held out of everything else.
+          Proven, whatever the distribution; the ranking sees fewer negatives.
+        - "cross": the same order statistic on the scores that every negative gets from a model of a fold that has not
+          seen it; the model itself is fitted on all rows. Uses all data. Measured rather than proven.
         - "oob": the paper's out-of-bootstrap. In each of `n_rounds` rounds a random `train_share` of the rows trains,
           and the rest picks a threshold by `rule`, or, with a `delta`, by the order statistic; the mean is taken.
           With ``delta=None`` the tolerance holds about half the time.
@@ -78,14 +84,18 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     combine : {"mean", "refit"}, default="mean"
         What "oob" returns: the mean of the rounds' decision functions, or a ranking fitted on all rows, with the mean
         threshold brought to its scale.
-    holdout : float, default=0.5
-        Share of the negatives that "np" holds out.
+    holdout : "auto" or float, default="auto"
+        Share of the negatives that "np" holds out. "auto" is one half, or as many as the guarantee needs, and no more
+        than do any good: of all sizes that leave as many negatives above the threshold, the smallest.
+    measure_recall : bool, default=True
+        Whether "np" estimates its recall: by `cv` more fits, each without some of the positives.
     insufficient : {"raise", "infinite"}, default="raise"
-        What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive.
+        What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive, which
+        keeps the promise: with "infinite", "auto" is always "np".
     regs : int or array-like of float, default=10
         The grid for ``reg="cv"``, as in :class:`TauFPLRankerCV`.
     cv : int, default=5
-        Folds of the search for reg and of "cross".
+        Folds of the search for reg, of "cross", and of the recall of "np".
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
@@ -100,6 +110,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     intercept_ : ndarray of shape (1,)
         Minus the threshold.
     threshold_ : float
+    strategy_ : str
+        What "auto" stood for: "np" or "cross"; else `threshold`.
     evidence_ : taufpl.thresholding.Evidence
         What the threshold rests on: how many negatives, how many of them above it, whether the tolerance is guaranteed,
         the rounds of "oob", and the recall on positives that were not fitted on.
@@ -154,13 +166,14 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         ranking: str = "auto",
         reg: float | str = "cv",
         tau_scale: float | str = "cv",
-        threshold: str = "cross",
+        threshold: str = "auto",
         delta: float | None = 0.05,
         n_rounds: int = 10,
         train_share: float = 2 / 3,
         rule: str = "np_score",
         combine: str = "mean",
-        holdout: float = 0.5,
+        holdout: float | str = "auto",
+        measure_recall: bool = True,
         insufficient: str = "raise",
         regs: int | ArrayLike = 10,
         cv: int = 5,
@@ -182,6 +195,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.rule = rule
         self.combine = combine
         self.holdout = holdout
+        self.measure_recall = measure_recall
         self.insufficient = insufficient
         self.regs = regs
         self.cv = cv
@@ -193,7 +207,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
         """Learn the ranking and choose its threshold.
 
         Parameters
@@ -202,6 +216,13 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
             As in :class:`TauFPLRanker`. For dask collections and tensors "auto" compares the paper's rankings alone.
         y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group (a customer, a device, a mail sent many times) belong together: folds, hold-outs and
+            searches never divide a group, and a group gives the threshold one negative, drawn at random. What is then
+            guaranteed is the false-positive rate on a random negative of a random group. For rows in memory.
+        order : array-like of shape (n_samples,), default=None
+            When each row came, as numbers or dates: the ranking learns from the earlier rows, and the latest negatives
+            choose the threshold. For "np" and rows in memory.
 
         Returns
         -------
@@ -209,15 +230,17 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         """
         forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
         if is_elsewhere(X):
+            refuse_units(groups, order)
             return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
+        labels = with_units(labels, X, groups, order)
         operator = as_operator(X)
         if self._is_automatic():
             fitter: AutoFitter | LinearFitter = AutoFitter(X, operator, labels, self.tau, self.cv, self.n_jobs)
         else:
             given = (self.tau, self.tau_scale, self.reg, self._choice())
             fitter = LinearFitter(operator, labels, *given, regs=self.regs, cv=self.cv, n_jobs=self.n_jobs)
-        outcome = STRATEGIES[self.threshold](fitter, self._plan())
+        outcome = self._run_strategy(fitter, self._plan())
         self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
         if isinstance(fitter, LinearFitter):
             self._keep_paper(fitter)
@@ -230,7 +253,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
 
     def _fit_part(self, part: Part) -> Self:
         fitter = PaperFitter(self.tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
-        outcome = BLOCK_STRATEGIES[self.threshold](fitter, part, self._plan())
+        outcome = self._run_block_strategy(fitter, part, self._plan())
         self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
         self._keep_paper(fitter)
         if self._is_automatic():

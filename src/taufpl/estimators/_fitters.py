@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_outlier_detector
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_rows
@@ -50,6 +51,7 @@ class LinearFitter:
     """Fits the ranking of the paper, with reg given or searched for."""
 
     learns_from_neighbours = True
+    learns_from_positives = True
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class LinearFitter:
         n_jobs: int | None,
     ) -> None:
         self.operator = operator
-        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
         self.tau = tau
         self.given = (reg, tau_scale)
         self.reg, self.tau_scale = (math.nan if isinstance(each, str) else float(each) for each in self.given)
@@ -79,7 +81,7 @@ class LinearFitter:
         """Choose reg and tau_scale on folds of these rows, where they are not given."""
         if "cv" not in self.given:
             return
-        folds = make_folds(self.cv, *split_rows(rows, self.positive_rows))
+        folds = make_folds(self.cv, *split_rows(rows, self.positive_rows), self.units)
         rough = replace(self.choice, tol=max(self.choice.tol, SEARCH_TOL))
         settings = make_settings(self.tau, self.given[1], 1.0)
         regs = make_grid(self.regs if self.given[0] == "cv" else [self.reg])
@@ -132,7 +134,8 @@ class EstimatorFitter:
         self.estimator = estimator
         self.X, self.y = X, y
         self.negative, self.positive = labels.classes
-        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
+        self.learns_from_positives = not is_outlier_detector(estimator)
         self.params = params
 
     def prepare(self, rows: Rows) -> None:
@@ -143,12 +146,24 @@ class EstimatorFitter:
         model = clone(self.estimator)
         last = last_step(model)
         # One of this package must learn to find what is positive here: a score turned round finds the others.
-        if isinstance(last, LinearScorer | KernelScorer) and last.pos_label is None and self.positive < self.negative:
+        if _is_own(last) and last.pos_label is None and self.positive < self.negative:
             last.set_params(pos_label=np.asarray(self.positive).tolist())
         if is_outlier_detector(model):
             rows = np.intersect1d(rows, self.negative_rows, assume_unique=True)
-        params = _check_method_params(self.X, self.params, indices=rows)
+        params = {**_check_method_params(self.X, self.params, indices=rows), **self._groups_for(model, rows)}
         return model.fit(_safe_indexing(self.X, rows), _safe_indexing(self.y, rows), **params)
+
+    def _groups_for(self, model: Any, rows: Rows) -> dict[str, Any]:
+        """The groups of these rows under the name by which an estimator of this package that searches gets them."""
+        last = last_step(model)
+        if self.units.groups is None or not has_fit_parameter(last, "groups") or not _is_own(last):
+            return {}
+        name = "groups"
+        if last is not model and _routing_enabled():
+            last.set_fit_request(groups=True)
+        elif last is not model:
+            name = f"{model.steps[-1][0]}__groups"
+        return {name: self.units.groups[rows]}
 
     def scores(self, model: Any, rows: Rows) -> Vector:
         """Higher for the positive class."""
@@ -157,6 +172,11 @@ class EstimatorFitter:
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""
         return hasattr(model, "decision_function") and hasattr(last_step(model), "coef_")
+
+
+def _is_own(model: Any) -> bool:
+    """Whether it is an estimator of this package that learns a ranking."""
+    return isinstance(model, LinearScorer | KernelScorer)
 
 
 def last_step(model: Any) -> Any:

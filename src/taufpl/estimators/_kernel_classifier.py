@@ -16,8 +16,7 @@ from taufpl.estimators._kernel_fitter import KernelFitter, KernelModel, Wanted
 from taufpl.estimators._kernel_rows import Vector
 from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, score_rounding
-from taufpl.estimators._strategies import STRATEGIES
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget, with_units
 from taufpl.kernels import Kernel, make_kernel
 from taufpl.thresholding import Evidence
 
@@ -46,10 +45,10 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     tau_scale : "cv" or float, default=2.0
         The ranking trains at tau_scale tau: 2 is the 2tau variant of the paper, which ranked better than 1 on most of
         what was measured; "cv" tries 1, 2 and 4.
-    threshold : {"cross", "np", "oob", "train"}, default="cross"
+    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
         As in :class:`TauFPLClassifier`. With "np" neither gamma and reg nor the landmarks have seen the negatives that
         choose the threshold: P(FPR > tau) <= delta is proven, whatever the distribution.
-    delta, n_rounds, train_share, rule, combine, holdout, insufficient
+    delta, n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient
         As in :class:`TauFPLClassifier`.
     n_components, approximation, pivoting, n_candidates, landmark_tol, refine
         As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it
@@ -57,7 +56,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     regs : int or array-like of float, default=6
         The grid for ``reg="cv"``: its values, or how many there are between 1 and 1e-5. It grows where its end is best.
     cv : int, default=5
-        Folds of the search and of "cross".
+        Folds of the search, of "cross", and of the recall of "np".
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
@@ -70,6 +69,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     support_, support_vectors_, dual_coef_, intercept_, gamma_, classes_
         As in :class:`KernelTauFPLRanker`; after "oob" with ``combine="mean"`` of the mean of the rounds' scores.
     threshold_ : float
+    strategy_ : str
     evidence_ : taufpl.thresholding.Evidence
     fpr_estimate_, fpr_upper_bound_ : float
         As in :class:`TauFPLClassifier`.
@@ -122,13 +122,14 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         kernel_params: Mapping[str, Any] | None = None,
         reg: float | str = "cv",
         tau_scale: float | str = 2.0,
-        threshold: str = "cross",
+        threshold: str = "auto",
         delta: float | None = 0.05,
         n_rounds: int = 10,
         train_share: float = 2 / 3,
         rule: str = "np_score",
         combine: str = "mean",
-        holdout: float = 0.5,
+        holdout: float | str = "auto",
+        measure_recall: bool = True,
         insufficient: str = "raise",
         n_components: int | None = None,
         approximation: str = "auto",
@@ -160,6 +161,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self.rule = rule
         self.combine = combine
         self.holdout = holdout
+        self.measure_recall = measure_recall
         self.insufficient = insufficient
         self.n_components = n_components
         self.approximation = approximation
@@ -177,7 +179,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
         """Learn the ranking and choose its threshold.
 
         Parameters
@@ -186,6 +188,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
             kernel="precomputed": the matrix of k(x_i, x_j), dense.
         y : array-like of shape (n_samples,)
             Two different labels.
+        groups, order : array-like of shape (n_samples,), default=None
+            As in :meth:`TauFPLClassifier.fit`.
 
         Returns
         -------
@@ -193,6 +197,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         """
         forget(self, "cv_results_")
         X, labels = self._read(X, y)
+        labels = with_units(labels, X, groups, order)
         # A parameter that does not suit the rows is refused before anything is divided.
         self._make("median" if self.gamma == "cv" else self.gamma, X)
         plan = self._plan()
@@ -209,7 +214,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
             n_jobs=self.n_jobs,
             seed=plan.seed,
         )
-        outcome = STRATEGIES[self.threshold](fitter, plan)
+        outcome = self._run_strategy(fitter, plan)
         assert fitter.kernel is not None
         assert fitter.first is not None
         self._keep_expansion(X, _mean_weights(outcome.models, X.shape[0]), fitter.kernel)

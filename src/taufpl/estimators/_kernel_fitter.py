@@ -64,6 +64,7 @@ class KernelFitter:
     """
 
     learns_from_neighbours = False
+    learns_from_positives = True
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class KernelFitter:
         seed: int,
     ) -> None:
         self.X = X
-        self.positive_rows, self.negative_rows = labels.positive_rows, labels.negative_rows
+        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
         self.tau = tau
         self.wanted = wanted
         self.make = make
@@ -104,6 +105,7 @@ class KernelFitter:
             lambda gamma: self.make(gamma, None),
             self.X,
             *split_rows(rows, self.positive_rows),
+            self.units,
             self.tau,
             self.choice,
             self.how,

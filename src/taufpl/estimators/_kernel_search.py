@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 from taufpl.estimators._kernel_rows import Approximation, Rows, Vector, make_rows, take
 from taufpl.estimators._search import FoldWalker, RankingSearch, Setting, make_folds
 from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._units import Units
 from taufpl.kernels import Kernel
 
 # What is tried, in multiples of the gamma that the median distance gives.
@@ -45,6 +46,8 @@ class KernelSearch:
         All rows; "precomputed": their kernel matrix.
     positive, negative : ndarray of int
         Rows that may be looked at.
+    units : Units
+        Which rows of X belong together.
     tau : float
     choice : SolverChoice
     how : Approximation
@@ -57,6 +60,7 @@ class KernelSearch:
     X: Any
     positive: Rows
     negative: Rows
+    units: Units
     tau: float
     choice: SolverChoice
     how: Approximation
@@ -101,7 +105,7 @@ class KernelSearch:
         parts = (np.arange(cut), np.arange(cut, cut + negative.size))
         part = take(kernel, self.X, np.concatenate((positive, negative)))
         rows = make_rows(kernel, part, how, np.random.default_rng(self.seed), parts)
-        folds = make_folds(self.cv, *parts)
+        folds = make_folds(self.cv, *parts, self.units.take(np.concatenate((positive, negative))))
         rough = replace(self.choice, tol=max(self.choice.tol, _SEARCH_TOL))
         search = RankingSearch(FoldWalker(rows.operator, folds, self.tau, rough, self.n_jobs))
         return search.run(settings, regs, _MOST_REG_EXTENSIONS)

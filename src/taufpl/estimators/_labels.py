@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from taufpl.estimators._units import Units
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +21,14 @@ class TwoClasses:
     classes : ndarray of shape (2,)
         The label of negatives, then that of positives.
     positive_rows, negative_rows : ndarray of int
+    units : Units
+        Which rows belong together.
     """
 
     classes: NDArray[Any]
     positive_rows: NDArray[np.intp]
     negative_rows: NDArray[np.intp]
+    units: Units = field(default_factory=Units)
 
 
 def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:

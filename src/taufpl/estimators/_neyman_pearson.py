@@ -15,20 +15,21 @@ from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
     _routing_enabled,
+    get_routing_for_object,
     process_routing,
 )
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
 
-from taufpl.estimators._block_calibrate import check_known, counted, held_scores, scores_elsewhere
+from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
-from taufpl.estimators._block_strategies import BLOCK_STRATEGIES
 from taufpl.estimators._block_table import in_memory, read_part
 from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
-from taufpl.estimators._strategies import STRATEGIES, Outcome, largest
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
+from taufpl.estimators._strategies import Outcome, largest
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget, with_units
+from taufpl.estimators._units import refuse_units
 from taufpl.operators import is_elsewhere, lazy_labels
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._foreign import like, to_numpy
@@ -49,16 +50,17 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and for "np" and
         "cross" delta is the probability with which one or more of them is exceeded. `predict` and `decision_function`
         use the strictest, :meth:`decide` gives all decisions.
-    threshold : {"np", "cross", "oob", "train"}, default="np"
-        As in :class:`TauFPLClassifier`: negatives that are held out, with a guarantee; cross-fitting; the paper's
-        out-of-bootstrap; or the training quantile.
+    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+        As in :class:`TauFPLClassifier`: negatives that are held out, with a guarantee, where there are enough of them;
+        that, or an error; cross-fitting; the paper's out-of-bootstrap; or the training quantile.
     delta : float or None, default=0.05
         Probability with which tau may be exceeded. None is for "oob" by `rule`.
     cv : int or "prefit", default=5
-        Folds of "cross". With "prefit", or with an estimator in :class:`sklearn.frozen.FrozenEstimator`, the estimator
-        is taken as it is and all negatives given to `fit` choose the threshold: not those that it was fitted on.
-    n_rounds, train_share, rule, combine, holdout, insufficient, n_jobs, random_state
-        As in :class:`TauFPLClassifier`.
+        Folds of "cross", and of the recall of "np". With "prefit", or with an estimator in
+        :class:`sklearn.frozen.FrozenEstimator`, the estimator is taken as it is and all negatives given to `fit` choose
+        the threshold: not those that it was fitted on.
+    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, n_jobs, random_state
+        As in :class:`TauFPLClassifier`. "np" fits the estimator once, and, to measure the recall, `cv` more times.
     pos_label : label, default=None
         Label of positives; None takes the second in sorted order. An estimator of this package that has none of its own
         is fitted with it; the scores of other classifiers are turned round where they rank the other class.
@@ -72,6 +74,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
     threshold_ : float
         On the scorer's own scale; with several tolerances that of the strictest.
     thresholds_ : ndarray of shape (n_taus,)
+    strategy_ : str
+        What "auto" stood for: "np" or "cross"; else `threshold`.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
         From negatives that the scorer has not seen; with several tolerances each bound holds by itself.
@@ -104,14 +108,15 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         estimator: Any,
         tau: float | ArrayLike = 0.01,
         *,
-        threshold: str = "np",
+        threshold: str = "auto",
         delta: float | None = 0.05,
         cv: int | str = 5,
         n_rounds: int = 10,
         train_share: float = 2 / 3,
         rule: str = "np_score",
         combine: str = "mean",
-        holdout: float = 0.5,
+        holdout: float | str = "auto",
+        measure_recall: bool = True,
         insufficient: str = "raise",
         pos_label: Any = None,
         n_jobs: int | None = None,
@@ -127,6 +132,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         self.rule = rule
         self.combine = combine
         self.holdout = holdout
+        self.measure_recall = measure_recall
         self.insufficient = insufficient
         self.pos_label = pos_label
         self.n_jobs = n_jobs
@@ -134,7 +140,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
 
     # The estimator inside has parameters that must be checked too.
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, **params: Any) -> Self:
         """Fit the scorer and choose its threshold.
 
         Parameters
@@ -145,6 +151,11 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         y : array-like of shape (n_samples,)
             Two different labels. With a fitted classifier negatives are enough; with a fitted outlier detector, too, if
             `pos_label` names the others.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group belong together, as in :meth:`TauFPLClassifier.fit`. The searches of this package's
+            estimators get them too; with metadata routing enabled, so does whatever else asks for them.
+        order : array-like of shape (n_samples,), default=None
+            When each row came, as in :meth:`TauFPLClassifier.fit`. Not for a fitted estimator.
         **params : dict
             Passed on to the estimator's `fit`, cut to the rows that it is fitted on where they have one entry a row.
             With metadata routing enabled, as it has been requested. Rows whose `sample_weight` is 0 count as absent;
@@ -157,21 +168,24 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         tau_grid(self.tau)
         is_fitted = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
         if is_elsewhere(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
+            refuse_units(groups, order)
             return self._fit_elsewhere(X, y, params, is_fitted=is_fitted)
         X, y = indexable(*in_memory(type(self).__name__, X, y))
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
         y = _check_y(y, estimator=self)
         if is_fitted:
-            if params:
-                raise ValueError(f"a fitted estimator takes no parameters of fit, got {sorted(params)}.")
-            return self._calibrate(X, y)
+            if params or order is not None:
+                given = sorted(params) or ["order"]
+                raise ValueError(f"a fitted estimator takes no parameters of fit but groups, got {given}.")
+            return self._calibrate(X, y, groups)
         _refuse_pairwise(self.estimator)
-        X, y, params = _without_weightless(X, y, params)
-        labels = split_labels(y, self.pos_label)
+        X, y, own, params = _without_weightless(X, y, {"groups": groups, "order": order}, params)
+        labels = with_units(split_labels(y, self.pos_label), X, own["groups"], own["order"])
         self.classes_ = labels.classes
-        fitter = EstimatorFitter(self.estimator, X, y, labels, self._routed(params).estimator.fit)
-        return self._keep_outcome(STRATEGIES[self.threshold](fitter, self._plan()))
+        routed = self._routed(params, own["groups"]).estimator.fit
+        fitter = EstimatorFitter(self.estimator, X, y, labels, routed)
+        return self._keep_outcome(self._run_strategy(fitter, self._plan()))
 
     def _fit_elsewhere(self, X: Any, y: Any, params: dict[str, Any], *, is_fitted: bool) -> Self:
         """Rows that stay where they are: a fitted scorer of any kind, or a linear one of this package."""
@@ -186,7 +200,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             )
         with read_part(self, X, y) as part:
             fitter = CloneFitter(self.estimator, X, self.classes_)
-            return self._keep_outcome(BLOCK_STRATEGIES[self.threshold](fitter, part, self._plan()))
+            return self._keep_outcome(self._run_block_strategy(fitter, part, self._plan()))
 
     def _calibrate_elsewhere(self, X: Any, y: Any) -> Self:
         check_is_fitted(self.estimator)
@@ -206,27 +220,31 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             )
         return split_labels(to_numpy(known), self.pos_label).classes
 
-    def _routed(self, params: dict[str, Any]) -> Bunch:
-        if _routing_enabled():
-            return process_routing(self, "fit", **params)
-        return Bunch(estimator=Bunch(fit=params))
+    def _routed(self, params: dict[str, Any], groups: Any) -> Bunch:
+        if not _routing_enabled():
+            return Bunch(estimator=Bunch(fit=params))
+        if groups is not None and get_routing_for_object(self.estimator).consumes("fit", ["groups"]):
+            params = {**params, "groups": groups}
+        return process_routing(self, "fit", **params)
 
-    def _calibrate(self, X: Any, y: NDArray[Any]) -> Self:
+    def _calibrate(self, X: Any, y: NDArray[Any], groups: Any) -> Self:
         """Threshold of a fitted scorer: every negative given is one that it has not seen."""
         check_is_fitted(self.estimator)
         self.classes_ = self._prefit_classes(y)
-        check_known(counted(y), self.classes_)
-        is_negative = y == self.classes_[0]
+        labels = self._known_labels(y, y.size)
         scores = scores_of(self.estimator, X, self.classes_[1])
-        negative, positive = scores[is_negative], scores[~is_negative]
-        evidence = tuple(each.with_recall(positive) for each in self._choose(negative, positive))
+        positive = scores[labels.positive_rows]
+        evidence = self._fresh_evidence(X, scores, labels, groups, lambda negative: self._choose(negative, positive))
         return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
 
     def _choose(self, negative: Any, positive: Any) -> tuple[Evidence, ...]:
         """By the rule of `threshold`, from scores of rows that a fitted scorer has not seen."""
         plan = self._plan()
-        if self.threshold in ("np", "cross") or (self.threshold == "oob" and plan.delta is not None):
-            return JointOrderStatistic(plan.taus, plan.bound_delta, self.insufficient).choose_all(negative)
+        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
+        if self.strategy_ in ("np", "cross") or (self.strategy_ == "oob" and plan.delta is not None):
+            # There is nothing to fall back on but the largest score, with a warning.
+            insufficient: Any = "largest" if self.threshold == "auto" else self.insufficient
+            return JointOrderStatistic(plan.taus, plan.bound_delta, insufficient).choose_all(negative)
         by_score = self.threshold == "oob" and self.rule == "np_score"
         rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
         return tuple(rule.choose(negative, positive) for rule in rules)
@@ -318,14 +336,15 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         return scores > (like(scores, self.thresholds_) if is_foreign_array(scores) else self.thresholds_)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Where metadata go: to the `fit` of the estimator.
+        """Where metadata go: groups and order stay here, where they were requested; the rest goes to the estimator.
 
         Returns
         -------
         MetadataRouter
         """
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -345,16 +364,19 @@ def _refuse_pairwise(estimator: Any) -> None:
         )
 
 
-def _without_weightless(X: Any, y: NDArray[Any], params: dict[str, Any]) -> tuple[Any, NDArray[Any], dict[str, Any]]:
+def _without_weightless(
+    X: Any, y: NDArray[Any], own: dict[str, Any], params: dict[str, Any]
+) -> tuple[Any, NDArray[Any], dict[str, Any], dict[str, Any]]:
     """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
     if params.get("sample_weight") is None:
-        return X, y, params
+        return X, y, own, params
     weights = _check_sample_weight(params["sample_weight"], X, ensure_non_negative=True)
     rows = np.flatnonzero(weights > 0)
     if rows.size == len(weights):
-        return X, y, params
+        return X, y, own, params
     if len(np.unique(y[rows])) < 2:
         raise ValueError(
             f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."
         )
-    return _safe_indexing(X, rows), y[rows], _check_method_params(X, params, indices=rows)
+    cut = [_check_method_params(X, each, indices=rows) for each in (own, params)]
+    return _safe_indexing(X, rows), y[rows], cut[0], cut[1]

@@ -24,6 +24,7 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._trimmed import rank
+from taufpl.estimators._units import read_units, refuse_units
 from taufpl.operators import as_operator, is_elsewhere
 from taufpl.problem import RankingProblem, top_count
 
@@ -132,7 +133,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.callback = callback
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Choose reg, then learn the ranking on all data.
 
         Parameters
@@ -141,16 +142,20 @@ collapsed_, history_, n_features_in_, feature_names_in_
             As in :class:`TauFPLRanker`.
         y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group belong together: no fold divides them. For rows in memory.
 
         Returns
         -------
         self
         """
         if is_elsewhere(X):
+            refuse_units(groups, None)
             return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
-        folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows)
+        units = read_units(groups, None, X.shape[0])
+        folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows, units)
         rough = replace(self._choice(), tol=self.cv_tol)
         settings = make_settings(self.tau, self.tau_scale, self.positive_share)
         search = RankingSearch(FoldWalker(operator, folds, self.tau, rough, self.n_jobs))

@@ -12,18 +12,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._solve import SolverChoice
 from taufpl.estimators._trimmed import rank
+from taufpl.estimators._units import Rows, Units
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Result
 from taufpl.thresholding import share_above
-
-Rows = NDArray[np.intp]
 
 # What `regs=10` spans; where the best value lies outside, the grid grows.
 _LARGEST, _SMALLEST = 1e1, 1e-5
@@ -75,15 +74,23 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def make_folds(cv: Any, positive_rows: Rows, negative_rows: Rows) -> list[Fold]:
-    """Split rows, named by their class, into folds."""
+def make_folds(
+    cv: Any, positive_rows: Rows, negative_rows: Rows, units: Units | None = None, seed: int | None = None
+) -> list[Fold]:
+    """Split rows, named by their class, into folds that divide no unit; with a seed, a number of folds is shuffled."""
+    units = units or Units()
     rows = np.sort(np.concatenate((positive_rows, negative_rows)))
     is_positive = np.isin(rows, positive_rows, assume_unique=True)
     if isinstance(cv, Integral):
-        cv = possible_folds(int(cv), positive_rows.size, negative_rows.size)
+        cv = possible_folds(int(cv), units.count(positive_rows), units.count(negative_rows))
+        if units.groups is not None:
+            cv = PredefinedSplit(units.deal(rows, is_positive, cv, seed or 0))
+        elif seed is not None:
+            cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
     splitter = check_cv(cv, is_positive, classifier=True)
+    groups = {} if units.groups is None or isinstance(splitter, PredefinedSplit) else {"groups": units.groups[rows]}
     folds = []
-    for number, parts in enumerate(splitter.split(np.zeros((len(rows), 1)), is_positive)):
+    for number, parts in enumerate(splitter.split(np.zeros((len(rows), 1)), is_positive, **groups)):
         by_class = [rows[part[is_positive[part] == kind]] for part in parts for kind in (True, False)]
         if any(part.size == 0 for part in by_class):
             raise ValueError(

@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
+from taufpl.estimators._holdout import HoldOut, divide
 from taufpl.estimators._labels import split_rows
+from taufpl.estimators._repeats import repeats_caveat
 from taufpl.estimators._search import possible_folds
+from taufpl.estimators._units import Rows, Units
 from taufpl.thresholding import (
     USUAL_DELTA,
     Evidence,
@@ -28,12 +31,10 @@ from taufpl.thresholding import (
     ThresholdRule,
     TrainQuantile,
     fpr_upper_bound,
-    negatives_needed,
     stratified_rounds,
 )
 
 Vector = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class Fitter(Protocol):
@@ -42,13 +43,19 @@ class Fitter(Protocol):
     Attributes
     ----------
     positive_rows, negative_rows : ndarray of int
+    units : Units
+        Which rows belong together.
     learns_from_neighbours : bool
         Whether a fit gains from the model of a neighbouring set of rows.
+    learns_from_positives : bool
+        Whether a fit looks at positives; an outlier detector does not.
     """
 
     positive_rows: Rows
     negative_rows: Rows
+    units: Units
     learns_from_neighbours: bool
+    learns_from_positives: bool
 
     def prepare(self, rows: Rows) -> None:
         """Choose what is chosen once before any fit, from these rows alone."""
@@ -74,10 +81,12 @@ class Plan:
     n_rounds, train_share, rule, combine
         Of out-of-bootstrap thresholding: how many rounds, which share of the rows trains, how a round picks its
         threshold ("np_score" or "quantile"), and what becomes of the rounds ("mean" or "refit").
-    holdout : float
-        Share of the negatives that `np` holds out.
+    holdout : float or "auto"
+        Share of the negatives that `np` holds out; "auto" is about one half (:func:`held_out_size`).
+    measure_recall : bool
+        Whether `np` estimates its recall by more fits.
     n_folds : int
-        Of `cross`, and of the check of `train`.
+        Of `cross`, of the check of `train`, and of the recall of `np`.
     insufficient : {"raise", "infinite"}
         What `np` does with too few negatives.
     seed : int
@@ -90,7 +99,8 @@ class Plan:
     train_share: float = 2 / 3
     rule: str = "np_score"
     combine: str = "mean"
-    holdout: float = 0.5
+    holdout: float | str = "auto"
+    measure_recall: bool = True
     n_folds: int = 5
     insufficient: Any = "raise"
     seed: int = 0
@@ -121,37 +131,49 @@ class Outcome:
 
 def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     """`np`: negatives that are held out, and never fitted on, choose the threshold with a guarantee."""
-    if fitter.negative_rows.size < 2:
-        raise ValueError("threshold='np' needs at least 2 negatives, one to fit on and one to hold out; got 1.")
-    negatives = np.random.default_rng(plan.seed).permutation(fitter.negative_rows)
-    n_held = max(1, min(round(plan.holdout * negatives.size), negatives.size - 1))
-    if plan.insufficient == "raise":
-        check_held_out(n_held, negatives.size, plan)
-    train = np.sort(np.concatenate((fitter.positive_rows, negatives[n_held:])))
-    fitter.prepare(train)
-    model = fitter.fit(train)
-    scores = fitter.scores(model, np.sort(negatives[:n_held]))
+    held = divide(fitter.positive_rows, fitter.negative_rows, fitter.units, plan)
+    fitter.prepare(held.train)
+    model = fitter.fit(held.train)
+    scores = fitter.scores(model, held.negatives)
     rule = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient)
-    return Outcome((model,), rule.choose_all(scores), largest(scores))
+    evidence = rule.choose_all(scores)
+    caveat = repeats_caveat(fitter.units.repeats, held.train, held.negatives)
+    if caveat:
+        evidence = tuple(each.without_guarantee(caveat) for each in evidence)
+    return Outcome((model,), _with_recall(fitter, plan, held, model, evidence), largest(scores))
 
 
-def check_held_out(n_held: int, n_negative: int, plan: Plan) -> None:
-    """Refuse before anything is fitted, with the numbers that would do."""
-    level = plan.bound_delta / len(plan.taus)
-    needed = negatives_needed(min(plan.taus), level)
-    # Sharing delta equally is not the best that can be done; where it just fails, the rule itself decides.
-    if n_held >= negatives_needed(min(plan.taus), plan.bound_delta):
-        return
-    advice = (
-        f"holdout={min(0.99, 1.01 * needed / n_negative):.2g} would hold out enough"
-        if 1.2 * needed < n_negative
-        else f"about {2 * needed} negatives in all are needed"
-    )
-    raise ValueError(
-        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs at least {needed} negatives held out, got "
-        f"{n_held} of {n_negative} (holdout={plan.holdout:g}): {advice}. Or raise tau or delta, take "
-        "threshold='cross', which uses all negatives, or set insufficient='infinite' to predict nobody positive."
-    )
+def _with_recall(
+    fitter: Fitter, plan: Plan, held: HoldOut, model: Any, evidence: tuple[Evidence, ...]
+) -> tuple[Evidence, ...]:
+    """Evidence with the recall on positives that a model has not seen, if there are any, or else by folds over them.
+
+    A fold's model is fitted without the positives of the fold, the same negatives as before choose its threshold, and
+    the positives of the fold are counted above it.
+    """
+    fresh = held.positives if fitter.learns_from_positives else fitter.positive_rows
+    if fresh.size:
+        scores = fitter.scores(model, fresh)
+        return tuple(each.with_recall(scores) for each in evidence)
+    positive, _ = split_rows(held.train, fitter.positive_rows)
+    n_folds = min(plan.n_folds, fitter.units.count(positive))
+    if not plan.measure_recall or n_folds < 2:
+        return evidence
+    folds = fitter.units.deal(positive, np.ones(positive.size, dtype=bool), n_folds, plan.seed)
+    ranks = tuple(each.rank for each in evidence)
+    jobs = ((fitter, held, positive[folds == fold], model, ranks) for fold in range(n_folds))
+    caught = np.sum(_parallel(plan, _count_caught, jobs), axis=0)
+    return tuple(each.with_caught(int(count), positive.size) for each, count in zip(evidence, caught, strict=True))
+
+
+def _count_caught(
+    fitter: Fitter, held: HoldOut, fold: Rows, near: Any, ranks: tuple[int | None, ...]
+) -> NDArray[np.int64]:
+    """How many positives of a fold lie above the thresholds of a model that was fitted without them."""
+    model = fitter.fit(held.train[~fitter.units.with_all(fold, held.train)], near)
+    negative, positive = np.sort(fitter.scores(model, held.negatives)), fitter.scores(model, fold)
+    # Without a rank the threshold is infinite.
+    return np.array([0 if rank is None else np.sum(positive > negative[rank - 1]) for rank in ranks])
 
 
 def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
@@ -204,11 +226,11 @@ def train_quantile(fitter: Fitter, plan: Plan) -> Outcome:
     scores = fitter.scores(model, fitter.negative_rows)
     jobs = ((fitter, train, held_out, model, plan.taus) for train, held_out in _folds(fitter, plan))
     counts = np.sum(_parallel(plan, _count_above_train_quantile, jobs), axis=0)
+    n_negative, n_positive = fitter.units.count(fitter.negative_rows), fitter.positive_rows.size
     evidence = []
     for tau, (n_false, n_caught) in zip(plan.taus, counts, strict=True):
         threshold = TrainQuantile(tau).choose(scores).threshold
-        recall = float(n_caught / fitter.positive_rows.size)
-        evidence.append(counted(threshold, tau, plan, int(n_false), fitter.negative_rows.size, tpr_estimate=recall))
+        evidence.append(counted(threshold, tau, plan, (n_false, n_negative), (n_caught, n_positive)))
     return Outcome((model,), tuple(evidence), largest(scores))
 
 
@@ -230,11 +252,7 @@ def out_of_bootstrap(fitter: Fitter, plan: Plan) -> Outcome:
     rows = _all_rows(fitter)
     fitter.prepare(rows)
     whole = fitter.fit(rows) if plan.combine == "refit" or fitter.learns_from_neighbours else None
-    is_positive = np.isin(rows, fitter.positive_rows, assume_unique=True)
-    splits = [
-        (rows[train], rows[held_out])
-        for train, held_out in stratified_rounds(is_positive, plan.n_rounds, plan.train_share, plan.seed)
-    ]
+    splits = _random_rounds(fitter, plan)
     parts = _parallel(plan, _fit_and_score, ((fitter, train, held_out, whole) for train, held_out in splits))
     rounds = [_rounds(parts, rule) for rule in round_rules(plan)]
     evidence = tuple(_out_of_bag(fitter, parts, each, tau, plan) for tau, each in zip(plan.taus, rounds, strict=True))
@@ -268,15 +286,9 @@ def _out_of_bag(fitter: Fitter, parts: list[tuple[Any, Held]], rounds: Rounds, t
         count[scores.rows] += 1
     negative = fitter.negative_rows[count[fitter.negative_rows] > 0]
     positive = fitter.positive_rows[count[fitter.positive_rows] > 0]
-    return counted(
-        float(rounds.thresholds.mean()),
-        tau,
-        plan,
-        int(np.sum(total[negative] > 0)),
-        negative.size,
-        tpr_estimate=float(np.mean(total[positive] > 0)),
-        rounds=rounds,
-    )
+    false = (int(np.sum(total[negative] > 0)), negative.size)
+    caught = (int(np.sum(total[positive] > 0)), positive.size)
+    return counted(float(rounds.thresholds.mean()), tau, plan, false, caught, rounds)
 
 
 def _span(fitter: Fitter, model: Any, rows: Rows) -> tuple[float, float]:
@@ -329,38 +341,58 @@ def _all_rows(fitter: Fitter) -> Rows:
 
 
 def _folds(fitter: Fitter, plan: Plan) -> list[tuple[Rows, Rows]]:
-    rows = _all_rows(fitter)
-    is_positive = np.isin(rows, fitter.positive_rows, assume_unique=True)
-    n_folds = possible_folds(plan.n_folds, fitter.positive_rows.size, fitter.negative_rows.size)
+    """Rows to fit on, and rows to score: all positives of the fold, and of each of its units one negative."""
+    rows, is_positive = _all_rows(fitter), _is_positive(fitter)
+    sizes = (fitter.units.count(fitter.positive_rows), fitter.units.count(fitter.negative_rows))
+    n_folds = possible_folds(plan.n_folds, *sizes)
+    if fitter.units.groups is not None:
+        folds = fitter.units.deal(rows, is_positive, n_folds, plan.seed)
+        return [(rows[folds != fold], _that_count(fitter, plan, rows[folds == fold])) for fold in range(n_folds)]
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=plan.seed)
     return [(rows[train], rows[test]) for train, test in splitter.split(np.zeros((rows.size, 1)), is_positive)]
+
+
+def _random_rounds(fitter: Fitter, plan: Plan) -> list[tuple[Rows, Rows]]:
+    """The same for the rounds of `oob`."""
+    rows, is_positive = _all_rows(fitter), _is_positive(fitter)
+    # A group is positive if one of its rows is, and goes as a whole.
+    codes, places = np.unique(fitter.units.of(rows), return_inverse=True)
+    of_units = np.zeros(codes.size, dtype=bool)
+    of_units[places[is_positive]] = True
+    rounds = stratified_rounds(of_units, plan.n_rounds, plan.train_share, plan.seed)
+    return [
+        (rows[np.isin(places, train)], _that_count(fitter, plan, rows[np.isin(places, held_out)]))
+        for train, held_out in rounds
+    ]
+
+
+def _that_count(fitter: Fitter, plan: Plan, held_out: Rows) -> Rows:
+    """All positives among these rows, and of each unit one negative."""
+    positive, negative = split_rows(held_out, fitter.positive_rows)
+    return np.sort(np.concatenate((positive, fitter.units.one_each(negative, plan.seed))))
+
+
+def _is_positive(fitter: Fitter) -> NDArray[np.bool_]:
+    """Of all rows."""
+    return np.isin(_all_rows(fitter), fitter.positive_rows, assume_unique=True)
 
 
 def counted(
     threshold: float,
     tau: float,
     plan: Plan,
-    n_false: int,
-    n_negative: int,
-    *,
-    tpr_estimate: float,
+    false_positives: tuple[int, int],
+    true_positives: tuple[int, int],
     rounds: Rounds | None = None,
 ) -> Evidence:
-    """Evidence from a count among rows that were not fitted on."""
+    """Evidence from counts among rows that were not fitted on, each above the threshold and of how many."""
+    n_false, n_negative = (int(each) for each in false_positives)
     bound = fpr_upper_bound(n_false, n_negative, plan.bound_delta)
-    return Evidence(
-        threshold,
-        tau,
-        plan.delta,
-        n_negative,
-        n_false,
-        n_false / n_negative,
-        bound,
-        rank=None,
-        guaranteed=False,
-        rounds=rounds,
-        tpr_estimate=tpr_estimate,
+    share = n_false / n_negative
+    found = Evidence(
+        threshold, tau, plan.delta, n_negative, n_false, share, bound, rank=None, guaranteed=False, rounds=rounds
     )
+    return found.with_caught(int(true_positives[0]), int(true_positives[1]))
 
 
 def _parallel(plan: Plan, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -14,7 +15,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl.estimators._block_calibrate import check_known, counted, held_scores
-from taufpl.estimators._strategies import STRATEGIES, Plan
+from taufpl.estimators._block_strategies import BLOCK_STRATEGIES, BlockFitter
+from taufpl.estimators._block_table import Part
+from taufpl.estimators._holdout import settled
+from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._repeats import find_repeats, repeats_caveat
+from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome, Plan
+from taufpl.estimators._units import read_units, refuse_units, with_repeats
 from taufpl.operators import is_elsewhere
 from taufpl.operators._foreign import to_numpy
 from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
@@ -22,13 +29,14 @@ from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
 Vector = NDArray[np.float64]
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
-    "threshold": [StrOptions(set(STRATEGIES))],
+    "threshold": [StrOptions({"auto", *STRATEGIES})],
     "delta": [Interval(Real, 0, 1, closed="neither"), None],
     "n_rounds": [Interval(Integral, 1, None, closed="left")],
     "train_share": [Interval(Real, 0, 1, closed="neither")],
     "rule": [StrOptions({"np_score", "quantile"})],
     "combine": [StrOptions({"mean", "refit"})],
-    "holdout": [Interval(Real, 0, 1, closed="neither")],
+    "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
+    "measure_recall": ["boolean"],
     "insufficient": [StrOptions({"raise", "infinite"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
@@ -50,13 +58,14 @@ class ThresholdedMixin(ABC):
     train_share: float
     rule: str
     combine: str
-    holdout: float
+    holdout: float | str
+    measure_recall: bool
     insufficient: Any
     random_state: Any
     n_jobs: int | None
     thresholds_: Vector
 
-    def recalibrate(self, X: Any, y: Any = None) -> Self:
+    def recalibrate(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Choose the threshold anew from fresh negatives, without refitting: after a drift, say.
 
         It becomes the order statistic with a guarantee at `delta` (0.05 if that is None), provided that the scorer has
@@ -68,6 +77,8 @@ class ThresholdedMixin(ABC):
             Fresh negatives; with `y`, the negatives among the rows choose, and the positives tell the recall.
         y : array-like of shape (n_samples,), default=None
             Labels; None says that all rows are negatives.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group belong together: each group gives the threshold one negative, drawn at random.
 
         Returns
         -------
@@ -79,23 +90,37 @@ class ThresholdedMixin(ABC):
         delta = USUAL_DELTA if self.delta is None else self.delta
         rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
         if is_elsewhere(scores):
+            refuse_units(groups, None)
             with held_scores(scores, y, to_numpy(self.classes_)) as held:
                 evidence = held.with_recall(rule.choose_all(held.negative))
         else:
-            negative, positive = self._by_class(scores, y)
-            evidence = tuple(each.with_recall(positive) for each in rule.choose_all(negative))
+            labels = self._known_labels(y, scores.size)
+            evidence = self._fresh_evidence(X, scores, labels, groups, rule.choose_all)
         self._keep_evidence(evidence, self._score_rounding)
         return self
 
-    def _by_class(self, scores: Vector, y: Any) -> tuple[Vector, Vector]:
-        """Scores of negatives and of positives; all are of negatives where there are no labels."""
+    def _known_labels(self, y: Any, n_rows: int) -> TwoClasses:
+        """Rows by class; all are negatives where there are no labels."""
+        classes = to_numpy(self.classes_)
         if y is None:
-            return scores, scores[:0]
-        labels, classes = to_numpy(y), to_numpy(self.classes_)
-        if labels.shape != scores.shape:
-            raise ValueError(f"y must have one label a row of X, {scores.shape}; got shape {labels.shape}.")
+            return TwoClasses(classes, np.arange(0), np.arange(n_rows))
+        labels = to_numpy(y)
+        if labels.shape != (n_rows,):
+            raise ValueError(f"y must have one label a row of X, {(n_rows,)}; got shape {labels.shape}.")
         check_known(counted(labels), classes)
-        return scores[labels == classes[0]], scores[labels == classes[1]]
+        return TwoClasses(classes, np.flatnonzero(labels == classes[1]), np.flatnonzero(labels == classes[0]))
+
+    def _fresh_evidence(
+        self, X: Any, scores: Vector, labels: TwoClasses, groups: Any, choose: Callable[..., tuple[Evidence, ...]]
+    ) -> tuple[Evidence, ...]:
+        """Evidence from scores of rows that a fitted scorer has not seen: one negative of each group chooses."""
+        units = with_units(labels, X, groups, None).units
+        negatives = units.one_each(labels.negative_rows, self._plan().seed)
+        evidence = choose(scores[negatives])
+        caveat = repeats_caveat(units.repeats, negatives[:0], negatives)
+        if caveat:
+            evidence = tuple(each.without_guarantee(caveat) for each in evidence)
+        return tuple(each.with_recall(scores[labels.positive_rows]) for each in evidence)
 
     @abstractmethod
     def _raw_scores(self, X: Any) -> Any:
@@ -113,11 +138,27 @@ class ThresholdedMixin(ABC):
             self.rule,
             self.combine,
             self.holdout,
+            bool(self.measure_recall),
             5 if isinstance(self.cv, str) else int(self.cv),
             self.insufficient,
             int(check_random_state(self.random_state).randint(2**31 - 1)),
             self.n_jobs,
         )
+
+    def _settle(self, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
+        """The strategy that `threshold` stands for, kept as `strategy_`."""
+        self.strategy_ = settled(self.threshold, n_units, plan, ordered=ordered)
+        return self.strategy_
+
+    def _run_strategy(self, fitter: Fitter, plan: Plan) -> Outcome:
+        """Divide the rows, fit, and choose the threshold."""
+        units = fitter.units
+        name = self._settle(units.count(fitter.negative_rows), plan, ordered=units.times is not None)
+        return STRATEGIES[name](fitter, plan)
+
+    def _run_block_strategy(self, fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
+        """The same for rows that live elsewhere."""
+        return BLOCK_STRATEGIES[self._settle(part.n_negative, plan)](fitter, part, plan)
 
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         """Set thresholds and evidence; the thresholds are raised by what rounding can do to a score.
@@ -136,6 +177,14 @@ class ThresholdedMixin(ABC):
         bounds = np.array([each.fpr_upper_bound for each in raised])
         self.fpr_estimate_ = float(estimates[0]) if single else estimates
         self.fpr_upper_bound_ = float(bounds[0]) if single else bounds
+
+
+def with_units(labels: TwoClasses, X: Any, groups: Any, order: Any) -> TwoClasses:
+    """Labels with the units of the rows; where no groups are given, copies among the negatives are looked for."""
+    units = read_units(groups, order, X.shape[0] if hasattr(X, "shape") else len(X))
+    if groups is None:
+        units = with_repeats(units, find_repeats(X, labels.negative_rows))
+    return replace(labels, units=units)
 
 
 def finite(decisions: Vector) -> Vector:

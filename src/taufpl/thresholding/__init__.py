@@ -2,10 +2,9 @@
 
 from taufpl.thresholding._block_sample import BlockSample
 from taufpl.thresholding._evidence import Evidence, Rounds
-from taufpl.thresholding._order import fpr_upper_bound, negatives_needed, order_rank
+from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, share_interval
 from taufpl.thresholding._quantile import share_above, top_threshold
 from taufpl.thresholding._rules import (
-    USUAL_DELTA,
     JointOrderStatistic,
     NPScoreRule,
     OrderStatistic,
@@ -32,6 +31,7 @@ __all__ = [
     "negatives_needed",
     "order_rank",
     "share_above",
+    "share_interval",
     "simultaneous_ranks",
     "stratified_rounds",
     "top_threshold",

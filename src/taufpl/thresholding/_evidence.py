@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._state import named_state, set_named_state
+from taufpl.thresholding._order import USUAL_DELTA, share_interval
 from taufpl.thresholding._sample import ArraySample, Sample
 
 
@@ -63,7 +64,7 @@ class Evidence:
     delta : float or None
         The probability with which the tolerance may be exceeded; None for rules that promise nothing.
     n_negative : int
-        How many negatives the threshold rests on.
+        How many negatives the threshold rests on; where groups were given, one of each group.
     n_false_positive : int
         How many of those score strictly more than the threshold.
     fpr_estimate : float
@@ -84,7 +85,12 @@ class Evidence:
     rounds : Rounds or None
         The rounds behind a mean threshold.
     tpr_estimate : float or None
-        Share of positives that their scorer had not seen strictly above the threshold; None if there were none.
+        Share of positives that their scorer had not seen strictly above the threshold; None if there were none. For
+        "np" every positive is scored by a model of a fold that was fitted without it.
+    n_positive, n_true_positive : int or None
+        How many such positives there were, and how many of them were above.
+    caveats : tuple of str
+        Why the guarantee does not hold although the rule has one: a sentence each.
     """
 
     threshold: float
@@ -98,6 +104,9 @@ class Evidence:
     guaranteed: bool
     rounds: Rounds | None = None
     tpr_estimate: float | None = None
+    n_positive: int | None = None
+    n_true_positive: int | None = None
+    caveats: tuple[str, ...] = ()
 
     __getstate__ = named_state
     __setstate__ = set_named_state
@@ -107,7 +116,27 @@ class Evidence:
         if not positive_scores.size:
             return self
         sample = positive_scores if isinstance(positive_scores, Sample) else ArraySample(positive_scores)
-        return replace(self, tpr_estimate=sample.share_above(self.threshold))
+        return self.with_caught(sample.n_above(self.threshold), sample.size)
+
+    def with_caught(self, n_true_positive: int, n_positive: int) -> Evidence:
+        """The same, with so many of so many positives above the threshold."""
+        share = n_true_positive / n_positive
+        return replace(self, tpr_estimate=share, n_positive=n_positive, n_true_positive=n_true_positive)
+
+    def without_guarantee(self, *caveats: str) -> Evidence:
+        """The same, for a reason that voids the guarantee."""
+        return replace(self, guaranteed=False, caveats=self.caveats + caveats)
+
+    @property
+    def tpr_interval(self) -> tuple[float, float] | None:
+        """Confidence interval for the recall at 1 - delta (Clopper-Pearson); None where no positives were counted.
+
+        It is of the positives that were drawn, as if one model had scored them all; it does not hold for what a
+        change of the positives does.
+        """
+        if self.n_positive is None or self.n_true_positive is None:
+            return None
+        return share_interval(self.n_true_positive, self.n_positive, USUAL_DELTA if self.delta is None else self.delta)
 
     @property
     def expected_fpr(self) -> float | None:

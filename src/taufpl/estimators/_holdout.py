@@ -1,0 +1,171 @@
+"""How many negatives `np` holds out, which ones, and whether there are enough for a proof."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.estimators._units import Rows, Units
+from taufpl.exceptions import TooFewNegativesWarning
+from taufpl.thresholding import negatives_needed, simultaneous_ranks
+
+if TYPE_CHECKING:
+    from taufpl.estimators._strategies import Plan
+
+# threshold="auto" leaves about this share of the negatives to the scorer, or proves nothing.
+_LEAST_TO_TRAIN = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class HoldOut:
+    """Rows that train, and rows that were held out of everything.
+
+    Attributes
+    ----------
+    train : ndarray of int
+    negatives : ndarray of int
+        They choose the threshold: one negative of each unit that is held out.
+    positives : ndarray of int
+        Positives that are held out with them, because they belong to such a unit or came as late.
+    """
+
+    train: Rows
+    negatives: Rows
+    positives: Rows
+
+
+def held_out_size(n_units: int, plan: Plan) -> int:
+    """How many of the units with a negative are held out, at least 1 and at most all but one.
+
+    "auto" is one half, or as many as the guarantee needs, snapped: of all sizes that leave as many negatives above the
+    threshold, the smallest. What it saves trains the scorer, and the guarantee is as tight as before.
+    """
+    if plan.holdout != "auto":
+        return max(1, min(round(float(plan.holdout) * n_units), n_units - 1))
+    size = max(1, min(max(round(0.5 * n_units), needed_by(plan)), n_units - 1))
+    return snapped(size, plan.taus, plan.bound_delta)
+
+
+def snapped(size: int, taus: Sequence[float], delta: float) -> int:
+    """The smallest sample whose thresholds leave at least as many negatives above them as a sample of this size."""
+    wanted = _above(size, taus, delta)
+    if wanted.min() < 0:  # a guarantee cannot be had for one of the tolerances
+        return size
+    low, high = 0, size  # high will do, low will not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if np.all(_above(middle, taus, delta) >= wanted) else (middle, high)
+    return high
+
+
+def _above(size: int, taus: Sequence[float], delta: float) -> NDArray[np.int64]:
+    """How many of so many negatives the threshold of each tolerance leaves above it; -1 where there is none."""
+    return np.array([-1 if rank is None else size - rank for rank in simultaneous_ranks(size, taus, delta)])
+
+
+def needed_by(plan: Plan) -> int:
+    """Held-out negatives that the guarantee takes; of several tolerances, what sharing delta equally would take."""
+    return negatives_needed(min(plan.taus), plan.bound_delta / len(plan.taus))
+
+
+def enough_for_proof(plan: Plan) -> int:
+    """Negatives from which on threshold="auto" holds out some: as many as the guarantee takes, and some to train on."""
+    share = 1.0 - _LEAST_TO_TRAIN if plan.holdout == "auto" else float(plan.holdout)
+    return math.ceil(needed_by(plan) / share)
+
+
+def settled(threshold: str, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
+    """The strategy that "auto" stands for: "np" with enough negatives for a proof, else "cross", with a warning.
+
+    Parameters
+    ----------
+    threshold : str
+        As it was given.
+    n_units : int
+        Units with a negative.
+    plan : Plan
+    ordered : bool
+        Whether rows have times, which "cross" cannot respect.
+    """
+    if threshold != "auto":
+        if ordered and threshold != "np":
+            raise ValueError(
+                f"order is for threshold='np', or 'auto' with enough negatives; got threshold={threshold!r}, whose "
+                "folds mix earlier and later rows."
+            )
+        return threshold
+    needed, enough = needed_by(plan), enough_for_proof(plan)
+    if n_units >= max(2, enough) or plan.insufficient == "infinite":
+        return "np"
+    warnings.warn(
+        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs {needed:,} negatives held out for a proof, at "
+        f"least {enough:,} in all; there are {n_units:,}. The threshold was chosen by 'cross', which is measured, not "
+        f"proven{', and which does not respect the order of the rows' if ordered else ''}. Collect more negatives, "
+        "raise tau or delta, or set threshold='cross' to accept this.",
+        TooFewNegativesWarning,
+        stacklevel=4,
+    )
+    return "cross"
+
+
+def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
+    """Refuse before anything is fitted, with the numbers that would do."""
+    # Sharing delta equally is not the best that can be done; where it just fails, the rule itself decides.
+    if n_held >= negatives_needed(min(plan.taus), plan.bound_delta):
+        return
+    needed = needed_by(plan)
+    advice = (
+        f"holdout={min(0.99, 1.01 * needed / n_units):.2g} would hold out enough"
+        if 1.2 * needed < n_units
+        else f"about {2 * needed} negatives in all are needed"
+    )
+    raise ValueError(
+        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs at least {needed} negatives held out, got "
+        f"{n_held} of {n_units} (holdout={plan.holdout!r}): {advice}. Or raise tau or delta, take "
+        "threshold='cross', which uses all negatives, or set insufficient='infinite' to predict nobody positive."
+    )
+
+
+def divide(positive_rows: Rows, negative_rows: Rows, units: Units, plan: Plan) -> HoldOut:
+    """Hold negatives out: at random, or, where rows have times, the latest. Units stay whole.
+
+    Raises
+    ------
+    ValueError
+        Nothing would be left to train on, or there are too few negatives for the guarantee.
+    """
+    own = np.unique(units.of(negative_rows))
+    if own.size < 2:
+        raise ValueError("threshold='np' needs at least 2 negatives, one to fit on and one to hold out; got 1.")
+    n_held = held_out_size(own.size, plan)
+    if plan.insufficient == "raise":
+        check_held_out(n_held, own.size, plan)
+    rows = np.sort(np.concatenate((positive_rows, negative_rows)))
+    if units.times is None:
+        held = np.isin(units.of(rows), np.random.default_rng(plan.seed).permutation(own)[:n_held])
+    else:
+        held = _is_latest(rows, own, units, n_held)
+    train, held_out = rows[~held], rows[held]
+    is_positive = np.isin(held_out, positive_rows, assume_unique=True)
+    if not np.isin(train, positive_rows, assume_unique=True).any() or np.isin(train, positive_rows).all():
+        raise ValueError(
+            "nothing would be left to learn from: holding out the negatives that choose the threshold, with all rows "
+            f"of their {'groups' if units.times is None else 'time and later'}, leaves rows of one class only."
+        )
+    return HoldOut(train, units.one_each(held_out[~is_positive], plan.seed), held_out[is_positive])
+
+
+def _is_latest(rows: Rows, own: Rows, units: Units, n_held: int) -> NDArray[np.bool_]:
+    """Rows of the latest units with a negative, and of all others as late: a unit is as late as its last row."""
+    assert units.times is not None
+    codes, places = np.unique(units.of(rows), return_inverse=True)
+    last = np.full(codes.size, -1, dtype=np.intp)
+    np.maximum.at(last, places, units.times[rows])
+    cutoff = np.sort(last[np.isin(codes, own)])[-n_held]
+    return last[places] >= cutoff

@@ -1,0 +1,122 @@
+"""Rows that repeat exactly where chance does not repeat them: copies, which are no new evidence.
+
+Rows of a few levels are often equal, and nobody knows whether they are copies. A number with many digits is another
+matter: two rows that share it, and everything else, and that nobody else shares it with, are one observation twice.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl._row_hashes import row_hashes
+from taufpl.estimators._units import Rows
+from taufpl.exceptions import RepeatedRowsWarning
+
+# Rows count as copies where chance would bring about fewer pairs than this in the whole table.
+_CHANCE = 0.05
+# Values lie closer in some parts of a range than in others: pairs meet this much more often than evenly spread ones.
+_CROWDING = 4.0
+# Columns that are looked at: the first ones.
+_MOST_COLUMNS = 100
+_MOST_DECIMALS = 12
+
+
+def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
+    """For each row a code that it shares with its copies among the negatives, -1 where it has none; warns of copies.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or frame
+        Other things, such as lists of texts, are not looked at.
+    negative_rows : ndarray of int
+
+    Returns
+    -------
+    ndarray of int, or None where nothing repeats
+    """
+    if len(getattr(X, "shape", ())) != 2:
+        return None
+    codes = copies_among(_take(X, negative_rows))
+    if codes is None:
+        return None
+    n_copies = int(np.count_nonzero(codes >= 0))
+    n_different = np.unique(codes[codes >= 0]).size
+    warnings.warn(
+        f"{n_copies:,} of {negative_rows.size:,} negatives repeat exactly, as {n_different:,} different rows, in "
+        "columns with so many different values that chance does not explain it. Copies are no new evidence: the "
+        "guarantee does not hold where they lie on both sides of the division. Leave copies out, or name what belongs "
+        "together by groups=.",
+        RepeatedRowsWarning,
+        stacklevel=4,
+    )
+    repeats = np.full(X.shape[0], -1, dtype=np.intp)
+    repeats[negative_rows] = codes
+    return repeats
+
+
+def copies_among(X: Any) -> Rows | None:
+    """For each row a code that it shares with its copies, -1 where it has none; None where there are no copies.
+
+    Equal rows are copies if they have numbers that no other row has, of so many digits that the chance for two rows to
+    meet there, in the two columns with the most digits, times the number of all pairs of rows is under 0.05.
+    """
+    _, codes, counts = np.unique(row_hashes(X), return_inverse=True, return_counts=True)
+    n_equal = counts[codes]
+    if n_equal.max(initial=0) < 2:
+        return None
+    chances = np.ones((codes.size, 2))  # of two rows to meet in the column with the most digits, and in the next one
+    for values in _numbers(X):
+        _, places, holders = np.unique(values, return_inverse=True, return_counts=True)
+        alone = (n_equal > 1) & (holders[places] == n_equal) & np.isfinite(values)
+        if alone.any():
+            lowest = np.sort(np.column_stack((chances[alone], np.full(alone.sum(), _chance_to_meet(values)))), axis=1)
+            chances[alone] = lowest[:, :2]
+    is_copy = chances.prod(axis=1) * codes.size**2 / 2 < _CHANCE
+    return np.where(is_copy, codes, -1) if is_copy.any() else None
+
+
+def repeats_caveat(repeats: Rows | None, train: Rows, held_out: Rows) -> str | None:
+    """A sentence where copies of held-out negatives lie among the training rows, or among themselves."""
+    if repeats is None:
+        return None
+    own = repeats[held_out]
+    codes, counts = np.unique(own[own >= 0], return_counts=True)
+    n_copies = int(np.sum(counts[(counts > 1) | np.isin(codes, repeats[train])]))
+    if not n_copies:
+        return None
+    return (
+        f"{n_copies:,} of the {held_out.size:,} negatives that chose the threshold are exact copies of others or of "
+        "training rows: they are not independent"
+    )
+
+
+def _chance_to_meet(values: NDArray[np.float64]) -> float:
+    """Probability for two rows to share a number by chance, from the range of a column and the digits of its values."""
+    finite = values[np.isfinite(values)]
+    span = float(finite.max() - finite.min())
+    steps = (10.0**-decimals for decimals in range(_MOST_DECIMALS + 1))
+    step = next((each for each in steps if np.allclose(finite / each, np.rint(finite / each), rtol=0, atol=1e-6)), 0.0)
+    if not step:
+        single = np.array_equal(finite, finite.astype(np.float32))
+        step = float(np.finfo(np.float32 if single else np.float64).eps * np.median(np.abs(finite)))
+    return min(1.0, _CROWDING * step / span) if span > 0 else 1.0
+
+
+def _numbers(X: Any) -> Iterator[NDArray[np.float64]]:
+    """Columns of numbers."""
+    for place in range(min(X.shape[1], _MOST_COLUMNS)):
+        if hasattr(X, "columns"):
+            column = np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
+        else:
+            column = X[:, [place]].toarray()[:, 0] if hasattr(X, "tocsr") else np.asarray(X[:, place])
+        if column.dtype.kind in "iuf":
+            yield column.astype(np.float64)
+
+
+def _take(X: Any, rows: Rows) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
