@@ -42,8 +42,11 @@ def decisions(path):
 def test_fit_and_predict_are_the_python_interface(place, tmp_path):
     X, y = numbers(0)
     new_X, _ = numbers(1)
-    ours = make_pipeline(SimpleImputer(strategy="mean"), StandardScaler(), TauFPLClassifier(0.05, random_state=3))
-    expected = ours.fit(X, y).decision_function(new_X)
+    screen = TauFPLClassifier(0.05, random_state=3)
+    # What is learned without labels, too, is learned from the rows that train.
+    before = make_pipeline(SimpleImputer(strategy="mean"), StandardScaler()).fit(X[screen.training_rows(y)])
+    ours = make_pipeline(*(step for _, step in before.steps), screen.fit(before.transform(X), y))
+    expected = ours.decision_function(new_X)
     done = succeed(
         "fit", place / "train.csv", "--target", "y", "--tau", 0.05, "--seed", 3, "-o", tmp_path / "m.skops", "--json"
     )  # fmt: skip
@@ -51,7 +54,9 @@ def test_fit_and_predict_are_the_python_interface(place, tmp_path):
     assert document["threshold"] == pytest.approx(ours[-1].threshold_, rel=1e-9)
     assert document["fpr_upper_bound"] == pytest.approx(ours[-1].fpr_upper_bound_, rel=1e-9)
     assert document["recall_estimate"] == ours[-1].evidence_.tpr_estimate
-    assert document["guaranteed"] is False
+    assert document["guaranteed"] is True
+    assert document["threshold_strategy"] == "np"
+    assert document["recall_interval"][0] < document["recall_estimate"] < document["recall_interval"][1]
     assert document["dual_gap"] is None
     succeed("predict", tmp_path / "m.skops", place / "new.csv", "-o", tmp_path / "out.csv")
     found = decisions(tmp_path / "out.csv")
@@ -149,7 +154,7 @@ def test_streaming_in_tiny_chunks_is_the_same_as_in_one_go(place, tmp_path, data
 def test_columns_are_told_apart_and_recorded(place):
     done = succeed(
         "fit", place / "mixed.csv", "--target", "y", "--positive", "fraud", *QUICK, "--drop", "x3",
-        "-o", place / "again.skops", "--json",
+        "--threshold", "cross", "-o", place / "again.skops", "--json",
     )  # fmt: skip
     columns = {column["name"]: column for column in done.document["columns"]}
     kinds = {name: column["kind"] for name, column in columns.items()}

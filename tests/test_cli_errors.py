@@ -62,9 +62,12 @@ BAD = [
     (
         "fit good.csv --target y --tau 0.001 --threshold np -o out.skops",
         1,
-        "2,995 must be held out, so that about 5,990",
+        "2,995 must be held out, and others must be left to learn from. Take --threshold cross",
     ),
-    ("fit good.csv --target y --tau 0.01 --threshold np -o out.skops", 1, "--holdout 0.6 would hold out enough"),
+    ("fit good.csv --target y --tau 0.01 --threshold np --holdout 0.5 -o out.skops", 1, "Leave --holdout out"),
+    ("fit good.csv --target y --time x0 --threshold cross -o out.skops", 2, "folds of cross mix earlier and later"),
+    ("fit good.csv --target y --group nobody -o out.skops", 1, "there is no column 'nobody'"),
+    ("fit good.csv --target y --group y -o out.skops", 2, "--group y is the target"),
     # Matrices.
     (
         FIT.format("bad.svm").replace("--target y", ""),
@@ -87,7 +90,7 @@ BAD = [
     ("fit good.csv --target y --tau nan -o out.skops", 2, "must lie strictly between 0 and 1; got nan"),
     ("fit good.csv --target y --tau much -o out.skops", 2, "invalid value for '--tau'"),
     ("fit good.csv --target y --delta 1 -o out.skops", 2, "'--delta': must lie strictly between 0 and 1"),
-    ("fit good.csv --target y --threshold best -o out.skops", 2, "'best' is not one of 'cross', 'np', 'oob', 'train'"),
+    ("fit good.csv --target y --threshold best -o out.skops", 2, "'best' is not one of 'auto', 'np', 'cross', 'oob', 'train'"),
     ("fit good.csv --target y --model svm -o out.skops", 2, "'svm' is not one of 'linear'"),
     ("fit good.csv --target y --model paper --reg -1 -o out.skops", 2, "must be cv or a number above 0; got '-1'"),
     ("fit good.csv --target y --reg 0.1 -o out.skops", 2, "--reg 0.1 is the penalty of --model paper and kernel"),

@@ -6,17 +6,20 @@ import math
 import time
 import warnings
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
 from taufpl.cli._errors import CommandLineError
+from taufpl.cli._layout import DATE
 from taufpl.cli._options import Data, Delta, Share, Tau
 from taufpl.cli._output import Json, check_output, number, percent, print_facts, print_json, print_rows, working
-from taufpl.cli._pipelines import Settings, fit, head_of
-from taufpl.cli._rows import Training, load_training
+from taufpl.cli._pipelines import Settings, fit, head_of, screen_for
+from taufpl.cli._rows import Training, Wanted, load_training
 from taufpl.cli._source import Source, find_source
 from taufpl.persistence import fingerprint, save_model
 from taufpl.thresholding import negatives_needed
@@ -36,8 +39,9 @@ class ModelKind(StrEnum):
 class Threshold(StrEnum):
     """How the threshold is chosen."""
 
-    CROSS = "cross"
+    AUTO = "auto"
     NP = "np"
+    CROSS = "cross"
     OOB = "oob"
     TRAIN = "train"
 
@@ -63,8 +67,11 @@ def fit_command(
     tau: Tau = 0.01,
     delta: Delta = 0.05,
     threshold: Annotated[
-        Threshold, typer.Option(help="How the threshold is chosen; np has a guarantee.")
-    ] = Threshold.CROSS,
+        Threshold,
+        typer.Option(
+            help="How the threshold is chosen. auto: np, which has a guarantee, or cross with too few negatives."
+        ),
+    ] = Threshold.AUTO,
     model: Annotated[
         ModelKind,
         typer.Option(
@@ -78,7 +85,15 @@ def fit_command(
         str | None, typer.Option(help="The label to find. [default: the larger number, true, yes]")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Leave this column out; may be given several times.")] = None,
-    holdout: Share = 0.5,
+    group: Annotated[
+        str | None,
+        typer.Option(help="A column whose equal values say which rows belong together: a customer, a device."),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option("--time", help="A column that says when a row came: the latest negatives choose the threshold."),
+    ] = None,
+    holdout: Share = None,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Fits at the same time; -1 for all cores.")] = 1,
     as_json: Json = False,
@@ -94,22 +109,25 @@ def fit_command(
         raise CommandLineError("--jobs must be a number of fits, or -1 for all cores; got 0.")
     check_output(output, data)
     weight = reg if reg == "cv" else float(reg)
-    settings = Settings(tau, delta, threshold.value, model.value, weight, holdout, seed, jobs)
-    document, training = _fit_file(find_source(data), output, target, drop or [], positive, settings)
+    if time_column is not None and threshold not in ("auto", "np"):
+        raise CommandLineError(
+            f"--time is for --threshold np or auto; the folds of {threshold} mix earlier and later rows."
+        )
+    share: float | str = "auto" if holdout is None else holdout
+    settings = Settings(tau, delta, threshold.value, model.value, weight, share, seed, jobs)
+    wanted = Wanted(target, positive, tuple(drop or ()), group, time_column)
+    document, training = _fit_file(find_source(data), output, wanted, settings)
     if as_json:
         print_json(document)
     else:
         _print(document, training)
 
 
-def _fit_file(
-    source: Source, output: Path, target: str | None, drop: list[str], positive: str | None, settings: Settings
-) -> tuple[dict[str, Any], Training]:
+def _fit_file(source: Source, output: Path, wanted: Wanted, settings: Settings) -> tuple[dict[str, Any], Training]:
     """Read, fit, write; what there is to say about it, and the rows, which have been overwritten."""
     began = time.perf_counter()
     with working(f"reading {source.name}") as tell:
-        training = load_training(source, target, drop, positive)
-        _check_negatives(source, training, settings)
+        training = load_training(source, wanted, partial(_training_rows, source, settings))
         record = _record(training)
         read = time.perf_counter()
         tell(f"fitting on {len(training.y):,} rows")
@@ -125,9 +143,11 @@ def _fit_file(
         "negative_label": training.negative,
         "positive_label": training.positive,
         "model_kind": settings.model,
+        "group": wanted.group,
+        "time": wanted.time,
         "columns": record["layout"]["columns"],
         "n_columns": record["layout"]["n_columns"] or len(training.layout.used),
-        "notes": _notes(caught),
+        "notes": [*_notes(caught), *_dates(training)],
         "seconds": {"reading": read - began, "all": time.perf_counter() - began},
         "created": header.created,
     }
@@ -146,22 +166,31 @@ def _record(training: Training) -> dict[str, Any]:
     }
 
 
-def _check_negatives(source: Source, training: Training, settings: Settings) -> None:
-    """Too few negatives for a guarantee: say so before anything is fitted, with the number that would do."""
-    if settings.threshold != "np":
-        return
-    n_negative = int((training.y == training.negative).sum())
-    needed = negatives_needed(settings.tau, settings.delta)
-    held = max(1, min(round(settings.holdout * n_negative), n_negative - 1))
-    if held < needed:
-        total = math.ceil(needed / settings.holdout)
-        share = math.ceil(100 * needed / n_negative) / 100
-        advice = f"; --holdout {share:g} would hold out enough" if share < 0.9 else ""
-        raise ValueError(
-            f"{source.name}: {n_negative:,} negatives are too few for the guarantee of --threshold np at tau "
-            f"{settings.tau:g} and delta {settings.delta:g}: {needed:,} must be held out, so that about {total:,} are "
-            f"needed{advice}. Or take --threshold cross, or a larger --tau or --delta."
-        )
+def _training_rows(source: Source, settings: Settings, y: Any, positive: Any, groups: Any, times: Any) -> Any:
+    """The rows that the scorer may learn from, once it is clear that the others will do for a guarantee."""
+    if settings.threshold == "np":
+        n_negative = int((y != positive).sum()) if groups is None else len(np.unique(groups[y != positive]))
+        needed = negatives_needed(settings.tau, settings.delta)
+        most = n_negative - 1 if settings.holdout == "auto" else round(float(settings.holdout) * n_negative)
+        if most < needed:
+            what = "negatives" if groups is None else "groups with negatives"
+            advice = "Leave --holdout out" if most < needed < n_negative else "Take --threshold cross"
+            raise ValueError(
+                f"{source.name}: {n_negative:,} {what} are too few for the guarantee of --threshold np at tau "
+                f"{settings.tau:g} and delta {settings.delta:g}: {needed:,} must be held out, and others must be left "
+                f"to learn from. {advice}, or take a larger --tau or --delta."
+            )
+    return screen_for(positive, settings).training_rows(y, groups, times)
+
+
+def _dates(training: Training) -> list[str]:
+    """Dates are no features, and might say what is earlier."""
+    dates = [column.name for column in training.layout.columns if column.kind == "dropped" and column.note == DATE]
+    if not dates or training.times is not None:
+        return []
+    return [
+        f"dates are left out: {', '.join(dates)}. With --time {dates[0]} the latest negatives choose the threshold."
+    ]
 
 
 def _results(model: Any) -> dict[str, Any]:
@@ -172,17 +201,19 @@ def _results(model: Any) -> dict[str, Any]:
     return {
         "tau": evidence.tau,
         "delta": evidence.delta,
-        "threshold_strategy": head.threshold,
+        "threshold_strategy": head.strategy_,
         "threshold": head.threshold_,
         "fpr_estimate": evidence.fpr_estimate,
         "fpr_upper_bound": evidence.fpr_upper_bound,
         "recall_estimate": recall,
+        "recall_interval": evidence.tpr_interval,
         "np_score": None if recall is None else max(evidence.fpr_estimate, evidence.tau) / evidence.tau - recall,
         "dual_gap": getattr(inner, "dual_gap_", None),
         "kernel_gap": getattr(inner, "kernel_gap_", None),
         "reg": getattr(inner, "reg_", getattr(inner, "reg", None) if hasattr(inner, "dual_gap_") else None),
         "n_negative_used": evidence.n_negative,
         "guaranteed": evidence.guaranteed,
+        "caveats": list(evidence.caveats),
     }
 
 
@@ -192,22 +223,33 @@ def _notes(caught: list[warnings.WarningMessage]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+def _promise(document: dict[str, Any]) -> str:
+    """Whether the promise is proven, and if not, why."""
+    promise = f"P(FPR > {percent(document['tau'])}) <= {document['delta']:g}"
+    if document["group"] is not None:
+        promise += f", FPR being that of a random negative of a random {document['group']}"
+    if document["guaranteed"]:
+        return f"yes: {promise}"
+    return f"no: {'; '.join(document['caveats']) or f'{promise} is aimed at, not proven'}"
+
+
 def _print(document: dict[str, Any], training: Training) -> None:
     gap = document["dual_gap"]
-    recall = document["recall_estimate"]
-    unknown = "not measured: all positives were trained on; evaluate tells"
-    promise = f"P(FPR > {percent(document['tau'])}) <= {document['delta']:g}"
+    recall, interval = document["recall_estimate"], document["recall_interval"]
+    found = "not measured: there is one positive only" if recall is None else percent(recall)
+    if interval is not None:
+        found += f", {percent(interval[0])} to {percent(interval[1])} at {1 - document['delta']:.0%} confidence"
     facts = [
         ("rows", f"{document['n_negative']:,} negative ({training.negative}), {document['n_positive']:,} positive "
                  f"({training.positive})"),
         ("tolerance", f"{percent(document['tau'])}, threshold by {document['threshold_strategy']}"),
         ("FPR estimate", percent(document["fpr_estimate"])),
         ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {1 - document['delta']:.0%} confidence"),
-        ("recall", unknown if recall is None else percent(recall)),
+        ("recall", found),
         ("NP-score", number(document["np_score"])),
         ("threshold", number(document["threshold"])),
-        ("negatives used", f"{document['n_negative_used']:,}"),
-        ("guaranteed", f"yes: {promise}" if document["guaranteed"] else f"no: {promise} is aimed at, not proven"),
+        ("negatives used", f"{document['n_negative_used']:,}" + (", one of each group" if document["group"] else "")),
+        ("guaranteed", _promise(document)),
     ]  # fmt: skip
     if gap is not None and not math.isnan(gap):
         facts.insert(7, ("gap", number(gap)))

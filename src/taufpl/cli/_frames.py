@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl.cli._errors import note
 from taufpl.cli._layout import Layout
 from taufpl.cli._source import Source
 from taufpl.cli._tables import arrow
@@ -41,6 +42,37 @@ def whole_frame(source: Source, batches: list[Any], n_rows: int, layout: Layout)
     del batch
     release()
     return frame_of(matrix, names, texts)
+
+
+def as_planned(source: Source, table: Any, layout: Layout) -> Any:
+    """A table whose texts are numbers where the layout, which was told from some of its rows, says so.
+
+    What is no number in the other rows counts as missing, with a note.
+    """
+    pa = arrow()
+    for place, name in enumerate(table.column_names):
+        values = table.column(name)
+        if name not in layout.numbers or not pa.types.is_string(values.type):
+            continue
+        coded = values.combine_chunks().dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        numbers = pa.array([_number_in(text) for text in texts], pa.float64()).take(coded.indices)
+        n_lost = numbers.null_count - values.null_count
+        note(
+            f"{source.name}: column {name!r} holds numbers in the rows that the model learns from, and other texts in "
+            f"some of the others ({n_lost:,}), where it counts as missing."
+        )
+        table = table.set_column(place, name, numbers)
+    return table
+
+
+def _number_in(text: str) -> float | None:
+    """A number, or 0 and 1 for truth values; None for anything else."""
+    truth = {"true": 1.0, "false": 0.0}.get(text.strip().lower())
+    try:
+        return float(text) if truth is None else truth
+    except ValueError:
+        return None
 
 
 def release() -> None:

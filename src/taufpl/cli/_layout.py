@@ -9,17 +9,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taufpl._extras import require
-from taufpl.cli._tables import arrow
+from taufpl.cli._tables import arrow, guess_type
 from taufpl.persistence import ModelHeader
 
 # Levels of a category that get a feature of their own: the most frequent ones, if they have this many rows.
 MAX_LEVELS = 50
 MIN_ROWS = 5
+DATE = "a date or time: make numbers of it to use it, or name it by --time"
 # A text with this share of different values tells rows apart rather than describing them.
 _IDENTIFIER = 0.5
 _FEW = 20
+# A count of all rows, seen at some of them: steps are so large on average at the most.
+_MOST_GAP = 6
 
 _IS_ID = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|key)$|[a-z]I[dD]$", re.IGNORECASE)
 
@@ -67,6 +71,8 @@ class Layout:
         Of sparse data.
     is_sparse, zero_based : bool
         Of LIBSVM's text and sparse archives.
+    group, time : str or None
+        Columns that said which rows belong together, and when they came.
     """
 
     columns: tuple[Column, ...]
@@ -74,6 +80,8 @@ class Layout:
     n_columns: int = 0
     is_sparse: bool = False
     zero_based: bool = False
+    group: str | None = None
+    time: str | None = None
 
     @property
     def used(self) -> tuple[Column, ...]:
@@ -119,13 +127,39 @@ def layout_of(header: ModelHeader, model: Any) -> Layout:
     return Layout(tuple(Column(str(name), "open") for name in names), None)
 
 
-def plan_columns(table: Any, target: str, drop: set[str]) -> list[Column]:
-    """Tell what each column of a table is, from its type and its values; labels are not looked at."""
+def plan_columns(
+    table: Any, target: str, unused: Mapping[str, str], rows: NDArray[np.intp] | None, *, guess_types: bool
+) -> list[Column]:
+    """Tell what each column of a table is, from its type and its values; labels are not looked at.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    target : str
+    unused : mapping of str to str
+        Columns that are no features, and why.
+    rows : ndarray of int or None
+        The rows that may be looked at, so that what is decided is independent of the others; None: all.
+    guess_types : bool
+        Whether types were guessed from the values of all rows, as those of a CSV file are.
+    """
     return [
-        Column(name, "dropped", "as asked") if name in drop else _plan(name, table.column(name))
+        Column(name, "dropped", unused[name]) if name in unused else _plan(name, _look(table, name, rows, guess_types))
         for name in table.column_names
         if name != target
     ]
+
+
+def _look(table: Any, name: str, rows: NDArray[np.intp] | None, guess_types: bool) -> Any:
+    """The values of some rows, of the type that these rows alone suggest.
+
+    Only texts can suggest another type: what all rows allow to read as numbers or dates, some of them do, too.
+    """
+    values = table.column(name)
+    if rows is None:
+        return values
+    values = values.take(arrow().array(rows))
+    return guess_type(values) if guess_types and arrow().types.is_string(values.type) else values
 
 
 def _plan(name: str, values: Any) -> Column:
@@ -138,7 +172,7 @@ def _plan(name: str, values: Any) -> Column:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return _number(name, values)
     if types.is_temporal(kind):
-        return Column(name, "dropped", "a date or time: make numbers of it to use it", values.null_count)
+        return Column(name, "dropped", DATE, values.null_count)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind) or types.is_string_view(kind):
         return _category(name, values)
     if types.is_binary(kind) or types.is_large_binary(kind):
@@ -167,18 +201,21 @@ def _number(name: str, values: Any) -> Column:
         return Column(name, "dropped", "no value in any row", n_missing)
     if low == high and not n_missing:
         return Column(name, "dropped", "the same value in every row")
-    if not n_missing and arrow().types.is_integer(values.type) and _is_identifier(name, values, low, high):
+    if not n_missing and _is_identifier(name, values.to_numpy(), low, high):
         return Column(name, "dropped", "a number for every row, in order or by its name: an identifier")
     return Column(name, "number", n_missing=n_missing, low=low, high=high)
 
 
-def _is_identifier(name: str, values: Any, low: float, high: float) -> bool:
-    """Whether whole numbers count the rows, or are all different under the name of an identifier."""
-    if len(values) < _FEW:
+def _is_identifier(name: str, values: NDArray[Any], low: float, high: float) -> bool:
+    """Whether whole numbers count the rows, or are all different under the name of an identifier.
+
+    Rows that were held out leave gaps in a count.
+    """
+    if len(values) < _FEW or not np.all(values == np.rint(values)):
         return False
-    if high - low == len(values) - 1 and np.all(np.diff(values.to_numpy()) == 1):
+    if high - low < _MOST_GAP * len(values) and np.all(np.diff(values) >= 1):
         return True
-    return bool(_IS_ID.search(name)) and _compute().count_distinct(values).as_py() == len(values)
+    return bool(_IS_ID.search(name)) and np.unique(values).size == len(values)
 
 
 def _category(name: str, values: Any) -> Column:

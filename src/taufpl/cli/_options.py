@@ -29,7 +29,10 @@ Delta = Annotated[
 ]
 OtherDelta = Annotated[float | None, typer.Option("--delta", callback=_open_unit, help="[default: the model's]")]
 Share = Annotated[
-    float, typer.Option("--holdout", callback=_open_unit, help="Share of the negatives that --threshold np holds out.")
+    float | None,
+    typer.Option(
+        "--holdout", callback=_open_unit, help="Share of the negatives that np holds out. [default: one half, or less]"
+    ),
 ]
 BaseRate = Annotated[
     float | None, typer.Option("--base-rate", callback=_open_unit, help="Share of positives. [default: as in DATA]")

@@ -13,16 +13,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.utils import _safe_indexing
 
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.cli._rows import Training
-from taufpl.estimators import (
-    KernelTauFPLClassifier,
-    NeymanPearsonClassifier,
-    TauFPLClassifier,
-    TauFPLRanker,
-    TauFPLRankerCV,
-)
+from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
 
 OWN = ("linear", "paper", "kernel")
 
@@ -36,7 +31,7 @@ class Settings:
     threshold: str
     model: str
     reg: float | str
-    holdout: float
+    holdout: float | str
     seed: int
     jobs: int
 
@@ -44,33 +39,22 @@ class Settings:
 def fit(data: Training, settings: Settings) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
-    What holds for a threshold depends on what the preprocessing has seen:
+    Means, medians, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
+    the negatives that choose its threshold. So they are learned from the rows that train: the layout, too, has been
+    told from those alone (`Training.train`). "cross", "oob" and "train" prove nothing, and measure on rows that their
+    fold, or round, has not fitted on:
 
-    - "np" is a proof about a scorer that has never met the negatives that choose its threshold. Means, medians, levels
-      and scales are part of the scorer, so that they are learned inside it, from the rows that are left:
-      NeymanPearsonClassifier around the whole pipeline.
-    - "cross", "oob" and "train" prove nothing, and measure on rows that their fold, or round, has not fitted on. For
-      scorers of scikit-learn the pipeline stays inside, as it costs nothing. Our own classifiers choose their ranking
-      once for all folds, and run on preprocessing that is learned once, from all rows: without labels, one row moves
-      a mean by one in n, which is nothing beside what the choice of the ranking does.
-
-    The layout (which column is a number, which is dropped) is told from the whole file in either case, as if whoever
-    gave it had said so: by types and values, never by labels.
+    - Scorers of scikit-learn have the pipeline inside NeymanPearsonClassifier, where every fold fits its own.
+    - Our own classifiers choose their ranking once for all folds, and run on preprocessing that is learned once, from
+      all rows that train: without labels, one row moves a mean by one in n, which is nothing beside what the choice of
+      the ranking does.
     """
-    if settings.model in OWN and settings.threshold != "np":
-        model: Any = _in_place(data, settings)
+    screen = screen_for(data.positive, settings)
+    if settings.model in OWN:
+        model: Any = _in_place(data, settings, screen)
     else:
-        scorer = Pipeline([*_steps(data.layout, settings), ("scorer", _scorer(data, settings))])
-        model = NeymanPearsonClassifier(
-            scorer,
-            settings.tau,
-            threshold=settings.threshold,
-            delta=settings.delta,
-            holdout=settings.holdout,
-            pos_label=data.positive,
-            n_jobs=None if settings.model in ("forest", *OWN) else settings.jobs,
-            random_state=settings.seed,
-        ).fit(data.X, data.y)
+        screen.set_params(estimator=Pipeline([*_steps(data.layout, settings), ("scorer", screen.estimator)]))
+        model = screen.fit(data.X, data.y, groups=data.groups, order=data.times)
     for step in _transformers(model):
         # Only here the rows were ours to overwrite.
         if "copy" in step.get_params(deep=False):
@@ -78,51 +62,37 @@ def fit(data: Training, settings: Settings) -> Any:
     return model
 
 
-def _in_place(data: Training, settings: Settings) -> Pipeline:
+def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
     """The same as the fit of a pipeline, without a second copy of the rows."""
     X, steps = data.X, _steps(data.layout, settings)
     for _, step in steps:
-        X = step.fit_transform(X)
-    return Pipeline([*steps, ("screen", _classifier(data, settings, settings.threshold).fit(X, data.y))])
+        # The held-out rows go through what the others have taught.
+        step.fit(X if data.train is None else _safe_indexing(X, data.train))
+        X = step.transform(X)
+    return Pipeline([*steps, ("screen", screen.fit(X, data.y, groups=data.groups, order=data.times))])
 
 
-def _classifier(data: Training, settings: Settings, threshold: str) -> TauFPLClassifier | KernelTauFPLClassifier:
+def screen_for(positive: Any, settings: Settings) -> Any:
+    """The estimator with the threshold; around a scorer of scikit-learn without its preprocessing."""
+    shared = {
+        "tau": settings.tau,
+        "threshold": settings.threshold,
+        "delta": settings.delta,
+        "holdout": settings.holdout,
+        "pos_label": positive,
+        "random_state": settings.seed,
+    }
     if settings.model == "kernel":
-        return _kernel(data, settings, threshold=threshold, delta=settings.delta)
-    return TauFPLClassifier(
-        settings.tau,
-        ranking="auto" if settings.model == "linear" else "paper",
-        reg=settings.reg,
-        threshold=threshold,
-        delta=settings.delta,
-        pos_label=data.positive,
-        n_jobs=settings.jobs,
-        random_state=settings.seed,
-    )
+        return KernelTauFPLClassifier(reg=settings.reg, n_jobs=settings.jobs, **shared)
+    if settings.model in OWN:
+        ranking = "auto" if settings.model == "linear" else "paper"
+        return TauFPLClassifier(ranking=ranking, reg=settings.reg, n_jobs=settings.jobs, **shared)
+    # A forest uses all cores for one fit.
+    n_jobs = None if settings.model == "forest" else settings.jobs
+    return NeymanPearsonClassifier(_scorer(settings), n_jobs=n_jobs, **shared)
 
 
-def _kernel(data: Training, settings: Settings, **threshold: Any) -> KernelTauFPLClassifier:
-    return KernelTauFPLClassifier(
-        settings.tau,
-        reg=settings.reg,
-        **threshold,
-        pos_label=data.positive,
-        n_jobs=settings.jobs,
-        random_state=settings.seed,
-    )
-
-
-def _scorer(data: Training, settings: Settings) -> Any:
-    if settings.model == "kernel":
-        # Its own threshold is not used, and of all the cheapest to choose: one fit beside that on all rows.
-        return _kernel(data, settings, threshold="oob", delta=None, n_rounds=1, combine="refit")
-    if settings.model == "linear":
-        # Its own threshold is not used, and the cheapest to choose.
-        return _classifier(data, settings, "train")
-    if settings.model == "paper" and settings.reg == "cv":
-        return TauFPLRankerCV(settings.tau, tau_scale="cv", pos_label=data.positive, n_jobs=settings.jobs)
-    if settings.model == "paper":
-        return TauFPLRanker(settings.tau, float(settings.reg), pos_label=data.positive)
+def _scorer(settings: Settings) -> Any:
     if settings.model == "logistic":
         return LogisticRegression(max_iter=1000)
     if settings.model == "boosting":

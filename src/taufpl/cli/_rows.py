@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix, vstack
 
 from taufpl._extras import require
 from taufpl.cli._errors import CommandLineError, did_you_mean, note
-from taufpl.cli._frames import batch_frame, check_finite, frame_of, release, whole_frame
+from taufpl.cli._frames import as_planned, batch_frame, check_finite, frame_of, release, whole_frame
 from taufpl.cli._labels import match_labels, read_labels
 from taufpl.cli._layout import Column, Layout, plan_columns
 from taufpl.cli._matrices import Matrix, read_matrix, stream_matrix
@@ -25,14 +25,64 @@ _MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns of a file play which part.
+
+    Attributes
+    ----------
+    target : str or None
+    positive : str or None
+        The label to find.
+    drop : tuple of str
+        Columns to leave out.
+    group, time : str or None
+        Columns that say which rows belong together, and when they came.
+    """
+
+    target: str | None
+    positive: str | None = None
+    drop: tuple[str, ...] = ()
+    group: str | None = None
+    time: str | None = None
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Columns that are no features, and why."""
+        reasons = dict.fromkeys(self.drop, "as asked")
+        if self.group is not None:
+            reasons[self.group] = "--group: rows with the same value belong together"
+        if self.time is not None:
+            reasons[self.time] = "--time: the scorer learns from earlier rows, the latest choose the threshold"
+        return reasons
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
-    """Rows to train on."""
+    """Rows of a file, all of which are given to `fit`.
+
+    Attributes
+    ----------
+    X, y : frame or CSR matrix, and labels
+    layout : Layout
+        Told from the rows of `train` alone.
+    negative, positive : label
+    groups, times : ndarray or None
+    train : ndarray of int or None
+        The rows that the scorer learns from; None: all.
+    """
 
     X: Any
     y: NDArray[Any]
     layout: Layout
     negative: Any
     positive: Any
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
+    train: NDArray[np.intp] | None = None
+
+
+# From y, the label of positives, groups and times to the rows that train, or None.
+Divide = Callable[..., NDArray[np.intp] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +108,8 @@ class Rows:
         return int(self.X.shape[0])
 
 
-def load_training(source: Source, target: str | None, drop: Sequence[str], positive: str | None) -> Training:
-    """Read a file, tell what its columns are, and make X and y of it.
+def load_training(source: Source, wanted: Wanted, divide: Divide) -> Training:
+    """Read a file, tell which rows train, what the columns are by those alone, and make X and y of all rows.
 
     Raises
     ------
@@ -67,51 +117,79 @@ def load_training(source: Source, target: str | None, drop: Sequence[str], posit
         The file is damaged, or no model can be fitted on it; the message says why.
     """
     if source.format not in TABLES:
-        return _train_on_matrix(source, read_matrix(source), target, drop, positive)
-    if target is None:
+        return _train_on_matrix(source, read_matrix(source), wanted, divide)
+    if wanted.target is None:
         raise CommandLineError("--target is needed: the name of the column with the labels.")
     table = read_table(source)
-    _check_present(source, table.column_names, [target, *drop])
-    if target in drop:
-        raise CommandLineError(f"--drop {target} is the target.")
-    y, negative, positive_label = read_labels(source, target, table.column(target), positive)
+    named = {"--drop": wanted.drop, "--group": (wanted.group,), "--time": (wanted.time,)}
+    for option, names in named.items():
+        given = [name for name in names if name is not None]
+        _check_present(source, table.column_names, given)
+        if wanted.target in given:
+            raise CommandLineError(f"{option} {wanted.target} is the target.")
+    _check_present(source, table.column_names, [wanted.target])
+    y, negative, positive = read_labels(source, wanted.target, table.column(wanted.target), wanted.positive)
+    groups, times = (_along(source, table, name) for name in (wanted.group, wanted.time))
+    train = divide(y, positive, groups, times)
     try:
-        columns = plan_columns(table, target, set(drop))
+        columns = plan_columns(table, wanted.target, wanted.unused, train, guess_types=source.format == "csv")
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
-    layout = Layout(tuple(columns), target)
+    layout = Layout(tuple(columns), wanted.target, group=wanted.group, time=wanted.time)
     _check_left(source, layout)
-    n_rows, batches = table.num_rows, table.select([column.name for column in layout.used]).to_batches()
+    n_rows, used = table.num_rows, table.select([column.name for column in layout.used])
     del table
+    batches = as_planned(source, used, layout).to_batches()
+    del used
     release()
-    return Training(whole_frame(source, batches, n_rows, layout), y, layout, negative, positive_label)
+    return Training(whole_frame(source, batches, n_rows, layout), y, layout, negative, positive, groups, times, train)
 
 
-def _train_on_matrix(
-    source: Source, matrix: Matrix, target: str | None, drop: Sequence[str], positive: str | None
-) -> Training:
-    if target not in (None, "y", "label"):
-        raise CommandLineError(f"--target {target}: the labels of a {source.format} file have no other name than y.")
+def _along(source: Source, table: Any, name: str | None) -> NDArray[Any] | None:
+    """A column that goes along with the rows, as values that can be compared and sorted."""
+    if name is None:
+        return None
+    values = table.column(name)
+    if values.null_count:
+        raise ValueError(
+            f"{source.name}: column {name!r} has no value in {values.null_count:,} rows. Fill them, or leave those "
+            "rows out."
+        )
+    return np.asarray(values.to_numpy())
+
+
+def _train_on_matrix(source: Source, matrix: Matrix, wanted: Wanted, divide: Divide) -> Training:
+    if wanted.target not in (None, "y", "label"):
+        raise CommandLineError(
+            f"--target {wanted.target}: the labels of a {source.format} file have no other name than y."
+        )
+    for option, name in (("--group", wanted.group), ("--time", wanted.time)):
+        if name is not None:
+            raise CommandLineError(
+                f"{option} {name} is for tables; a {source.format} file has numbers and labels only."
+            )
     if matrix.y is None:
         raise ValueError(f"{source.name}: has no y, the labels of the rows.")
-    y, negative, positive_label = read_labels(source, "y", matrix.y, positive)
+    y, negative, positive = read_labels(source, "y", matrix.y, wanted.positive)
+    train = divide(y, positive, None, None)
     if matrix.is_sparse:
-        if drop:
+        if wanted.drop:
             raise CommandLineError("--drop is not for sparse data, whose columns have no names.")
         if not np.isfinite(matrix.X.data).all():
             raise ValueError(f"{source.name}: a value is infinite or not a number.")
         layout = Layout((), None, matrix.X.shape[1], is_sparse=True, zero_based=matrix.zero_based)
-        return Training(matrix.X, y, layout, negative, positive_label)
+        return Training(matrix.X, y, layout, negative, positive, train=train)
     names = matrix.names or [f"x{place}" for place in range(matrix.X.shape[1])]
-    _check_present(source, names, drop)
+    _check_present(source, names, wanted.drop)
     check_finite(source, names, matrix.X, 0)
+    rows: Any = slice(None) if train is None else train
     columns = [
-        Column(name, "dropped", "as asked") if name in drop else _plan_numbers(name, matrix.X[:, place])
+        Column(name, "dropped", "as asked") if name in wanted.drop else _plan_numbers(name, matrix.X[rows, place])
         for place, name in enumerate(names)
     ]
     layout = Layout(tuple(columns), None, zero_based=matrix.zero_based)
     _check_left(source, layout)
-    return Training(_named(matrix.X, layout), y, layout, negative, positive_label)
+    return Training(_named(matrix.X, layout), y, layout, negative, positive, train=train)
 
 
 def _plan_numbers(name: str, values: NDArray[np.float64]) -> Column:
@@ -246,22 +324,26 @@ def _fitting(source: Source, matrix: Matrix, layout: Layout, n_columns: int, sta
     return _named(dense, layout)
 
 
-def load_rows(source: Source, layout: Layout, classes: list[Any] | None, target: str | None) -> Rows:
+def load_rows(
+    source: Source, layout: Layout, classes: list[Any] | None, target: str | None, id_column: str | None = None
+) -> Rows:
     """All rows of a file; those without a label are left out, with a note."""
-    parts = list(stream_rows(source, layout, classes=classes, target=target))
+    parts = list(stream_rows(source, layout, classes=classes, target=target, id_column=id_column))
     if layout.is_sparse:
         X = vstack([part.X for part in parts], format="csr")
     else:
         X = require("pandas", "cli", "to hold tables").concat([part.X for part in parts], ignore_index=True)
     found = [part.labels for part in parts if part.labels is not None]
-    rows = Rows(X, np.concatenate(found) if found else None, None, 0)
+    ids = None if id_column is None else np.concatenate([np.asarray(part.ids) for part in parts])
+    rows = Rows(X, np.concatenate(found) if found else None, ids, 0)
     if rows.labels is None or (rows.labels >= 0).all():
         return rows
     keep = np.flatnonzero(rows.labels >= 0)
     note(f"{source.name}: {len(rows) - keep.size:,} rows without a label are left out.")
     if not keep.size:
         raise ValueError(f"{source.name}: no row has a label.")
-    return replace(rows, X=X[keep] if layout.is_sparse else X.iloc[keep], labels=rows.labels[keep])
+    kept = X[keep] if layout.is_sparse else X.iloc[keep]
+    return replace(rows, X=kept, labels=rows.labels[keep], ids=None if ids is None else ids[keep])
 
 
 def _check_present(source: Source, names: Sequence[str], wanted: Sequence[str], why: str = "") -> None:

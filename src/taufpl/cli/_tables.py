@@ -151,6 +151,18 @@ def _read_csv(source: Source, *, threads: bool, types: Mapping[str, Any] | None 
     )
 
 
+def guess_type(values: Any) -> Any:
+    """A column of texts, read as the type that a CSV file with these values alone would have."""
+    pa, csv = arrow(), require("pyarrow.csv", "cli", "to read CSV")
+    coded = values.combine_chunks().dictionary_encode()
+    # Equal texts say the same, and an empty first line would be no row.
+    different = pa.table({"value": coded.dictionary, "place": pa.array(range(len(coded.dictionary)))})
+    memory = pa.BufferOutputStream()
+    csv.write_csv(different, memory)
+    read = csv.read_csv(pa.BufferReader(memory.getvalue()), convert_options=_converting(csv, None)).column("value")
+    return values if pa.types.is_string(read.type) else read.take(coded.indices)
+
+
 def _parsing(csv: Any, delimiter: str) -> Any:
     return csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 

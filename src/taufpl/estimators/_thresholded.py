@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from taufpl.estimators._block_calibrate import check_known, counted, held_scores
 from taufpl.estimators._block_strategies import BLOCK_STRATEGIES, BlockFitter
 from taufpl.estimators._block_table import Part
-from taufpl.estimators._holdout import settled
-from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._holdout import divide, settled
+from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._repeats import find_repeats, repeats_caveat
 from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome, Plan
-from taufpl.estimators._units import read_units, refuse_units, with_repeats
+from taufpl.estimators._units import Rows, read_units, refuse_units, with_repeats
+from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import is_elsewhere
 from taufpl.operators._foreign import to_numpy
 from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
@@ -51,6 +53,7 @@ class ThresholdedMixin(ABC):
 
     tau: Any
     cv: Any
+    pos_label: Any
     classes_: NDArray[Any]
     threshold: str
     delta: float | None
@@ -98,6 +101,30 @@ class ThresholdedMixin(ABC):
             evidence = self._fresh_evidence(X, scores, labels, groups, rule.choose_all)
         self._keep_evidence(evidence, self._score_rounding)
         return self
+
+    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> Rows | None:
+        """The rows that `fit` would learn from, for those who prepare the rows beforehand.
+
+        What is decided before a fit (which columns are used, how they are scaled) is part of the scorer: for "np" it
+        must not look at the rows that choose the threshold. It takes a `random_state` that is a number; with None every
+        call divides the rows anew.
+
+        Parameters
+        ----------
+        y, groups, order : array-like of shape (n_samples,)
+            As they will be given to `fit`.
+
+        Returns
+        -------
+        ndarray of int, or None
+            Row numbers, ascending; None where `fit` learns from all rows, because the threshold is not "np".
+        """
+        labels = split_labels(np.asarray(y), self.pos_label)
+        units, plan = read_units(groups, order, len(y)), self._plan()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TooFewNegativesWarning)
+            name = settled(self.threshold, units.count(labels.negative_rows), plan, ordered=order is not None)
+        return divide(labels.positive_rows, labels.negative_rows, units, plan).train if name == "np" else None
 
     def _known_labels(self, y: Any, n_rows: int) -> TwoClasses:
         """Rows by class; all are negatives where there are no labels."""
