@@ -90,7 +90,11 @@ BAD = [
     ("fit good.csv --target y --tau nan -o out.skops", 2, "must lie strictly between 0 and 1; got nan"),
     ("fit good.csv --target y --tau much -o out.skops", 2, "invalid value for '--tau'"),
     ("fit good.csv --target y --delta 1 -o out.skops", 2, "'--delta': must lie strictly between 0 and 1"),
-    ("fit good.csv --target y --threshold best -o out.skops", 2, "'best' is not one of 'auto', 'np', 'cross', 'oob', 'train'"),
+    (
+        "fit good.csv --target y --threshold best -o out.skops",
+        2,
+        "'best' is not one of 'auto', 'np', 'cross', 'oob', 'train'",
+    ),
     ("fit good.csv --target y --model svm -o out.skops", 2, "'svm' is not one of 'linear'"),
     ("fit good.csv --target y --model paper --reg -1 -o out.skops", 2, "must be cv or a number above 0; got '-1'"),
     ("fit good.csv --target y --reg 0.1 -o out.skops", 2, "--reg 0.1 is the penalty of --model paper and kernel"),

@@ -47,12 +47,12 @@ class Units:
         return Units(*(None if each is None else each[rows] for each in (self.groups, self.times, self.repeats)))
 
     def one_each(self, rows: Rows, seed: int) -> Rows:
-        """One of these rows from each of their units, drawn at random; ascending."""
+        """One of these rows from each of their units, drawn at random, always the same of a unit; ascending."""
         if self.groups is None:
             return np.sort(rows)
-        shuffled = np.random.default_rng(seed).permutation(rows)
-        _, first = np.unique(self.groups[shuffled], return_index=True)
-        return np.sort(shuffled[first])
+        drawn = rows[np.argsort(np.random.default_rng(seed).random(self.groups.size)[rows])]
+        _, first = np.unique(self.groups[drawn], return_index=True)
+        return np.sort(drawn[first])
 
     def with_all(self, rows: Rows, among: Rows) -> NDArray[np.bool_]:
         """Which rows of `among` belong to a unit of `rows`."""

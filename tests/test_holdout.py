@@ -1,0 +1,144 @@
+"""How many negatives are held out, when a proof is possible, and the recall that goes with it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.ensemble import IsolationForest
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+from estimator_cases import two_clouds
+from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.estimators._holdout import held_out_size, snapped
+from taufpl.estimators._strategies import Plan
+from taufpl.exceptions import TooFewNegativesWarning
+from taufpl.thresholding import share_interval, simultaneous_ranks
+
+
+def most_above(n, tau, delta):
+    """How many of n negatives may lie above the threshold, straight from the definition; -1: no threshold will do."""
+    within = np.flatnonzero(stats.binom.cdf(np.arange(n + 1), n, tau) <= delta)
+    return within[-1] if within.size else -1
+
+
+@pytest.mark.parametrize(("tau", "delta"), [(0.01, 0.05), (0.05, 0.05), (0.1, 0.2), (0.3, 0.01)])
+def test_snapped_is_the_smallest_size_with_as_many_above(tau, delta):
+    for size in (59, 300, 473, 500, 1000, 1048, 1049):
+        above = most_above(size, tau, delta)
+        found = snapped(size, (tau,), delta)
+        if above < 0:
+            assert found == size
+        else:
+            expected = next(n for n in range(1, size + 1) if most_above(n, tau, delta) == above)
+            assert found == expected
+
+
+def test_sizes_that_the_design_names():
+    assert [snapped(size, (0.01,), 0.05) for size in (400, 500, 700, 800, 1000, 1100)] == [
+        299,
+        473,
+        628,
+        773,
+        913,
+        1049,
+    ]
+
+
+def test_several_tolerances_keep_what_they_had():
+    taus = (0.01, 0.05)
+    found = snapped(1000, taus, 0.05)
+    assert found <= 1000
+    for size in (found, 1000):
+        assert None not in simultaneous_ranks(size, taus, 0.05)
+    above = [np.subtract(size, simultaneous_ranks(size, taus, 0.05)) for size in (found, 1000)]
+    assert (above[0] >= above[1]).all()
+
+
+def test_auto_is_one_half_or_what_a_proof_takes():
+    plan = Plan((0.01,), holdout="auto")
+    assert held_out_size(2000, plan) == 913
+    assert held_out_size(400, plan) == 299
+    assert held_out_size(300, plan) == 299
+    assert held_out_size(200, plan) == 199  # too few, whatever is held out
+    assert held_out_size(2000, Plan((0.01,), holdout=0.5)) == 1000
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        TauFPLClassifier(0.05, reg=0.1, tau_scale=10.0),
+        NeymanPearsonClassifier(LogisticRegression(), 0.05),
+        KernelTauFPLClassifier(0.05, gamma=0.5, reg=0.1),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_default_is_proven_where_it_can_be(estimator):
+    assert estimator.threshold == "auto"
+    assert estimator.holdout == "auto"
+    X, y = two_clouds(n=200, m=60)
+    model = estimator.set_params(random_state=0).fit(X, y)
+    assert model.strategy_ == "np"
+    assert model.evidence_.guaranteed
+    low, high = model.evidence_.tpr_interval
+    assert low < model.evidence_.tpr_estimate < high
+    assert model.evidence_.n_positive == 60
+    few = np.r_[np.flatnonzero(y == 0)[:70], np.flatnonzero(y == 1)]
+    with pytest.warns(
+        TooFewNegativesWarning, match="needs 59 negatives held out for a proof, at least 74 in all; there are 70"
+    ):
+        model.fit(X[few], y[few])
+    assert model.strategy_ == "cross"
+    assert not model.evidence_.guaranteed
+
+
+def test_recall_of_np_is_that_of_positives_that_were_not_fitted_on():
+    """A scorer that knows its training rows by heart, on pure noise: those are all found, new ones hardly ever."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [400, 30])
+    X = rng.normal(size=(430, 20))
+    model = NeymanPearsonClassifier(SVC(gamma=10.0), 0.05, random_state=0).fit(X, y)
+    assert model.predict(X[y == 1]).mean() > 0.9
+    assert model.evidence_.tpr_estimate < 0.25
+    without = NeymanPearsonClassifier(SVC(gamma=10.0), 0.05, measure_recall=False, random_state=0).fit(X, y)
+    assert without.evidence_.tpr_estimate is None
+    assert without.evidence_.tpr_interval is None
+    assert without.threshold_ == model.threshold_
+
+
+def test_recall_of_np_agrees_with_new_positives():
+    recalls, truths = [], []
+    for seed in range(10):
+        X, y = two_clouds(n=600, m=150, seed=seed)
+        model = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(X, y)
+        new_X, new_y = two_clouds(n=10, m=4000, seed=1000 + seed)
+        recalls.append(model.evidence_.tpr_estimate)
+        truths.append(np.mean(model.predict(new_X[new_y == 1])))
+    error = np.subtract(recalls, truths)
+    assert abs(error.mean()) < 4 * error.std(ddof=1) / np.sqrt(10) + 0.005
+
+
+def test_an_outlier_detector_has_not_seen_the_positives():
+    X, y = two_clouds(n=300, m=40, shift=3.0)
+    model = NeymanPearsonClassifier(IsolationForest(random_state=0), 0.05, random_state=0).fit(X, y)
+    assert model.evidence_.n_positive == 40
+    assert model.evidence_.n_true_positive == np.sum(model.predict(X[y == 1]) == 1)
+
+
+def test_training_rows_are_those_of_fit():
+    X, y = two_clouds(n=300, m=40)
+    screen = TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=3)
+    train = screen.training_rows(y)
+    changed = X.copy()
+    changed[np.setdiff1d(np.arange(y.size), train)] *= -7.0
+    np.testing.assert_array_equal(screen.fit(X, y).coef_, screen.fit(changed, y).coef_)
+    changed[train[0]] += 5.0
+    assert (screen.fit(X, y).coef_ != screen.fit(changed, y).coef_).any()
+    assert screen.set_params(threshold="cross").training_rows(y) is None
+    assert screen.set_params(threshold="auto", tau=0.001).training_rows(y) is None
+
+
+@pytest.mark.parametrize(("hits", "n", "delta"), [(0, 10, 0.05), (10, 10, 0.05), (3, 17, 0.2), (80, 100, 0.05)])
+def test_share_interval_is_clopper_and_pearson(hits, n, delta):
+    low, high = share_interval(hits, n, delta)
+    assert low == pytest.approx(0.0 if hits == 0 else stats.beta.ppf(delta / 2, hits, n - hits + 1), abs=1e-12)
+    assert high == pytest.approx(1.0 if hits == n else stats.beta.ppf(1 - delta / 2, hits + 1, n - hits), abs=1e-12)

@@ -1,0 +1,262 @@
+"""Rows that belong together, rows that came late, and rows that are copies: what a division must not tear apart."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse, special
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
+from taufpl.estimators._repeats import copies_among
+from taufpl.estimators._search import make_folds
+from taufpl.estimators._units import read_units
+from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
+
+
+class Remembers(ClassifierMixin, BaseEstimator):
+    """Scores by the first feature, and knows which rows it was fitted on by the last one."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.rows_ = np.asarray(X)[:, -1].astype(int)
+        return self
+
+    def decision_function(self, X):
+        return np.asarray(X)[:, 0]
+
+
+def grouped(n_groups=300, size=4, seed=0):
+    """Groups of negatives and of positives, some of both; the last feature is the number of the row."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), size)
+    y = (rng.random(groups.size) < 0.1 + 0.8 * (groups < 0.2 * n_groups)).astype(int)
+    X = rng.normal(size=(groups.size, 2)) + y[:, np.newaxis]
+    shuffled = rng.permutation(groups.size)
+    X, y, groups = X[shuffled], y[shuffled], groups[shuffled]
+    return np.column_stack((X, np.arange(y.size))), y, np.array([f"customer {code}" for code in groups])
+
+
+X, Y, GROUPS = grouped()
+TIMES = np.random.default_rng(1).permutation(Y.size)
+
+
+def test_np_divides_no_group_and_takes_one_negative_of_each():
+    model = NeymanPearsonClassifier(Remembers(), 0.05, threshold="np", random_state=0).fit(X, Y, groups=GROUPS)
+    train = model.estimator_.rows_
+    held_out = np.setdiff1d(np.arange(Y.size), train)
+    assert not set(GROUPS[train]) & set(GROUPS[held_out])
+    negative_groups = np.unique(GROUPS[held_out][Y[held_out] == 0])
+    assert model.evidence_.n_negative == negative_groups.size
+    # The threshold is the score of one of the held-out negatives; groups without a negative all train.
+    assert np.abs(X[held_out][Y[held_out] == 0, 0] - model.threshold_).min() < 1e-9
+    assert set(np.unique(GROUPS)) - set(np.unique(GROUPS[Y == 0])) <= set(GROUPS[train])
+    assert model.evidence_.guaranteed
+
+
+@pytest.mark.parametrize("threshold", ["cross", "oob", "train"])
+def test_other_strategies_divide_no_group(threshold):
+    seen = []
+
+    class Spy(Remembers):
+        def fit(self, X, y):
+            super().fit(X, y)
+            seen.append(self.rows_)
+            return self
+
+    model = NeymanPearsonClassifier(Spy(), 0.1, threshold=threshold, random_state=0).fit(X, Y, groups=GROUPS)
+    parts = [rows for rows in seen if rows.size < Y.size]
+    assert len(parts) >= 5
+    for rows in parts:
+        assert not set(GROUPS[rows]) & set(np.delete(GROUPS, rows))
+    assert model.evidence_.n_negative <= np.unique(GROUPS[Y == 0]).size
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [TauFPLClassifier(0.1, cv=3), TauFPLClassifier(0.1, ranking="paper", regs=3, cv=3), KernelTauFPLClassifier(0.1)],
+    ids=["auto", "paper", "kernel"],
+)
+def test_searches_divide_no_group(estimator, monkeypatch):
+    folds = []
+
+    def spy(*args, **kwargs):
+        folds.extend(make_folds(*args, **kwargs))
+        return make_folds(*args, **kwargs)
+
+    for module in ("_auto", "_fitters", "_kernel_search"):
+        monkeypatch.setattr(f"taufpl.estimators.{module}.make_folds", spy)
+    if isinstance(estimator, KernelTauFPLClassifier):
+        estimator.set_params(gamma=1.0, regs=2, cv=2)
+        monkeypatch.setattr("taufpl.estimators._kernel_search.make_folds", make_folds)
+    chosen = X[:, :2] + 0.0
+    estimator.set_params(random_state=0).fit(chosen, Y, groups=GROUPS)
+    for fold in folds:
+        inside = np.concatenate((fold.positive, fold.negative))
+        outside = np.concatenate((fold.held_out_positive, fold.held_out_negative))
+        assert not set(GROUPS[inside]) & set(GROUPS[outside])
+
+
+def test_folds_of_groups_have_both_classes_and_are_even():
+    units = read_units(GROUPS, None, Y.size)
+    folds = make_folds(5, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0), units)
+    sizes = np.array([[fold.held_out_positive.size, fold.held_out_negative.size] for fold in folds])
+    assert sizes.sum(axis=0).tolist() == [np.sum(Y == 1), np.sum(Y == 0)]
+    assert (sizes.max(axis=0) <= 1.25 * sizes.mean(axis=0)).all()
+    again = make_folds(5, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0), units, seed=1)
+    assert any(not np.array_equal(a.held_out_positive, b.held_out_positive) for a, b in zip(folds, again, strict=True))
+
+
+def test_groups_reach_searches_inside_pipelines_and_through_routing():
+    inner = make_pipeline(StandardScaler(), TauFPLRankerCV(0.1, regs=2, cv=3, tau_scale=4.0))
+    NeymanPearsonClassifier(inner, 0.1, random_state=0).fit(X, Y, groups=GROUPS)
+    with sklearn.config_context(enable_metadata_routing=True):
+        NeymanPearsonClassifier(inner, 0.1, random_state=0).fit(X, Y, groups=GROUPS)
+        search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=GroupKFold(3))
+        NeymanPearsonClassifier(search, 0.1, random_state=0).fit(X, Y, groups=GROUPS)
+        screen = NeymanPearsonClassifier(Remembers(), 0.1, random_state=0).set_fit_request(groups=True)
+        found = cross_validate(
+            screen, X, Y, cv=GroupKFold(2), params={"groups": GROUPS}, return_estimator=True, error_score="raise"
+        )
+        for model in found["estimator"]:
+            assert model.evidence_.n_negative < 150  # groups, not rows
+        chain = make_pipeline(
+            StandardScaler(), TauFPLClassifier(0.1, reg=1.0, tau_scale=4.0, random_state=0).set_fit_request(groups=True)
+        )
+        assert chain.fit(X, Y, groups=GROUPS)[-1].evidence_.n_negative < 300
+    with pytest.raises(ValueError, match="cross-validation needs at least 2 rows of each class, got 1 positive"):
+        TauFPLRankerCV(0.1).fit(X, Y, groups=np.where(Y == 1, 0, np.arange(Y.size)))
+
+
+def test_the_latest_negatives_choose():
+    model = NeymanPearsonClassifier(Remembers(), 0.05, threshold="np", random_state=0).fit(X, Y, order=TIMES)
+    train = model.estimator_.rows_
+    held_out = np.setdiff1d(np.arange(Y.size), train)
+    assert TIMES[train].max() < TIMES[held_out].min()
+    # Late positives were not trained on, and tell the recall.
+    late = X[held_out][Y[held_out] == 1, 0]
+    assert model.evidence_.n_positive == late.size
+    assert model.evidence_.n_true_positive == np.sum(late > model.threshold_)
+    dates = pd.Timestamp("2024-01-01") + pd.to_timedelta(TIMES, unit="h")
+    again = NeymanPearsonClassifier(Remembers(), 0.05, threshold="np", random_state=0).fit(X, Y, order=dates)
+    assert again.threshold_ == model.threshold_
+
+
+def test_a_group_is_as_late_as_its_last_row():
+    model = NeymanPearsonClassifier(Remembers(), 0.05, random_state=0).fit(X, Y, groups=GROUPS, order=TIMES)
+    train = model.estimator_.rows_
+    last = pd.Series(TIMES).groupby(GROUPS).max()
+    held_out = set(GROUPS) - set(GROUPS[train])
+    assert last[sorted(set(GROUPS[train]))].max() < last[sorted(held_out)].min()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"groups": GROUPS[:5]}, "groups must have one entry a row of X, 1200; got 5"),
+        ({"groups": np.where(np.arange(1200) == 3, np.nan, 1.0)}, "1 are missing, first in row 3"),
+        ({"order": np.array([None] + [1] * 1199, dtype=object)}, "order must have a value for every row"),
+        ({"order": np.array(["a"] + [1] * 1199, dtype=object)}, "values of one kind"),
+        ({"order": np.zeros(1200)}, "nothing would be left to learn from"),
+        ({"groups": np.zeros(1200)}, "got 1"),
+    ],
+)
+def test_groups_and_order_that_make_no_sense_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        NeymanPearsonClassifier(Remembers(), 0.1, threshold="np").fit(X, Y, **given)
+
+
+def test_order_is_for_np():
+    with pytest.raises(ValueError, match="order is for threshold='np'"):
+        TauFPLClassifier(0.1, threshold="cross").fit(X, Y, order=TIMES)
+    with (
+        pytest.warns(TooFewNegativesWarning, match="does not respect the order"),
+        pytest.warns(TooFewNegativesWarning, match="largest negative score was taken"),
+    ):
+        NeymanPearsonClassifier(Remembers(), 0.001).fit(X, Y, order=TIMES)
+
+
+def test_a_fitted_scorer_takes_groups():
+    fitted = Remembers().fit(X, Y)
+    model = NeymanPearsonClassifier(fitted, 0.05, cv="prefit", random_state=0).fit(X, Y, groups=GROUPS)
+    assert model.evidence_.n_negative == np.unique(GROUPS[Y == 0]).size
+    model.recalibrate(X, Y, groups=np.arange(Y.size))
+    assert model.evidence_.n_negative == np.sum(Y == 0)
+    with pytest.raises(ValueError, match="takes no parameters of fit but groups"):
+        NeymanPearsonClassifier(fitted, 0.05, cv="prefit").fit(X, Y, order=TIMES)
+
+
+# Copies.
+
+
+def repeated_draw(rng, n=100, m=40, times=5):
+    y = np.repeat([0, 1], [n, m])
+    X = rng.normal(size=(n + m, 3)) + y[:, np.newaxis]
+    return np.repeat(X, times, axis=0), np.repeat(y, times), np.repeat(np.arange(n + m), times)
+
+
+def test_copies_are_counted_and_void_the_guarantee():
+    X, y, _ = repeated_draw(np.random.default_rng(0))
+    with pytest.warns(RepeatedRowsWarning, match="500 of 500 negatives repeat exactly, as 100 different rows"):
+        model = NeymanPearsonClassifier(LogisticRegression(), 0.05, threshold="np", random_state=0).fit(X, y)
+    assert not model.evidence_.guaranteed
+    assert "exact copies of others or of training rows" in model.evidence_.caveats[0]
+    with pytest.warns(RepeatedRowsWarning):
+        linear = TauFPLClassifier(0.05, reg=0.1, tau_scale=10.0, threshold="np", random_state=0).fit(X, y)
+    assert not linear.evidence_.guaranteed
+    with pytest.warns(RepeatedRowsWarning):
+        assert not linear.recalibrate(X, y).evidence_.guaranteed
+
+
+def test_groups_mend_what_copies_break():
+    """Every row five times: without groups the tolerance breaks in most draws, with them in at most delta."""
+    rng = np.random.default_rng(0)
+    broken = {"plain": 0, "groups": 0}
+    n_draws = 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedRowsWarning)
+        for draw in range(n_draws):
+            X, y, groups = repeated_draw(rng, n=160)
+            for name, given in (("plain", None), ("groups", groups)):
+                screen = NeymanPearsonClassifier(
+                    Remembers(), 0.05, threshold="np", holdout=0.5, measure_recall=False, random_state=draw
+                )
+                # The score is the first feature, standard normal for negatives.
+                threshold = screen.fit(X, y, groups=given).threshold_
+                broken[name] += special.ndtr(-threshold) > 0.05
+    assert broken["groups"] <= n_draws * 0.05 + 4 * np.sqrt(n_draws * 0.05 * 0.95)
+    assert broken["plain"] > 2 * n_draws * 0.05 + 4 * np.sqrt(n_draws * 0.05 * 0.95)
+
+
+RNG = np.random.default_rng(5)
+BY_CHANCE = {
+    "levels": RNG.integers(0, 4, size=(2000, 3)),
+    "bits": RNG.integers(0, 2, size=(2000, 8)).astype(float),
+    "counts": RNG.poisson(3, size=(2000, 2)).astype(float),
+    "whole numbers": RNG.integers(0, 1000, size=(2000, 1)).astype(float),
+    "rounded": np.round(RNG.normal(size=(2000, 1)), 3),
+    "cents": np.round(RNG.lognormal(3, 1, size=(2000, 1)), 2),
+    "mostly zero": np.where(RNG.random((2000, 2)) < 0.9, 0.0, RNG.normal(size=(2000, 2))),
+    "single precision": RNG.random(2000, dtype=np.float32)[:, np.newaxis],
+    "empty texts": sparse.random(2000, 50, 0.001, format="csr", random_state=0),
+}
+
+
+@pytest.mark.parametrize("table", BY_CHANCE.values(), ids=BY_CHANCE.keys())
+def test_rows_that_repeat_by_chance_are_no_copies(table):
+    assert copies_among(table) is None
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, sparse.csr_matrix, np.asfortranarray, np.float32])
+def test_copies_are_found_in_every_container(make):
+    rows = RNG.normal(size=(300, 3))
+    table = make(np.vstack((rows, rows[:20])))
+    codes = copies_among(table)
+    assert np.flatnonzero(codes >= 0).tolist() == [*range(20), *range(300, 320)]
+    np.testing.assert_array_equal(codes[:20], codes[300:])
