@@ -57,7 +57,7 @@ def training_summary(model: Any, X: Any = None, y: Any = None) -> dict[str, Any]
     >>> X = rng.normal(size=(2200, 3)) + (y == "fraud")[:, np.newaxis]
     >>> summary = training_summary(TauFPLClassifier(tau=0.05, random_state=0).fit(X, y), X, y)
     >>> summary["tau"], summary["threshold_strategy"], summary["positive_label"], summary["n_negative"]
-    (0.05, 'cross', 'fraud', 2000)
+    (0.05, 'np', 'fraud', 2000)
     """
     anatomy = take_apart(model)
     summary = {**_settings(anatomy), **_results(anatomy.head), **_columns(anatomy)}
@@ -81,7 +81,7 @@ def _settings(anatomy: Anatomy) -> dict[str, Any]:
         "tau": getattr(head, "tau", None),
         "delta": getattr(head, "delta", None),
         # A ranker has no strategy of its own: its threshold is that of the training rows.
-        "threshold_strategy": getattr(head, "threshold", "train"),
+        "threshold_strategy": getattr(head, "strategy_", getattr(head, "threshold", "train")),
         "threshold": anatomy.threshold,
     }
     if isinstance(head, NeymanPearsonClassifier):
@@ -99,6 +99,7 @@ def _results(head: Any) -> dict[str, Any]:
     results["recall_estimate"] = several[int(np.argmin([each.tau for each in several]))].tpr_estimate
     results["evidence"] = [
         {"tau": each.tau, "threshold": each.threshold, "recall_estimate": each.tpr_estimate}
+        | {"recall_interval": each.tpr_interval, "caveats": each.caveats}
         | {name: getattr(each, name) for name in _EVIDENCE}
         for each in several
     ]

@@ -39,7 +39,7 @@ def promise_of(subject: Subject, which: int | None = None) -> Promise:
     """Put the evidence of a tolerance, the strictest by default, in words."""
     which = subject.main if which is None else which
     evidence, at_most = subject.evidence[which], one_in(subject.taus[which])
-    strategy = getattr(subject.final, "threshold", None)
+    strategy = getattr(subject.final, "strategy_", getattr(subject.final, "threshold", None))
     if evidence is None:
         return Promise(
             NOTHING,
@@ -53,6 +53,8 @@ def promise_of(subject: Subject, which: int | None = None) -> Promise:
         return _nobody(subject, evidence, at_most)
     if evidence.guaranteed:
         return _guaranteed(subject, evidence, at_most)
+    if evidence.caveats:
+        return _voided(evidence, at_most)
     if strategy == "cross" and evidence.delta is not None:
         return _crossed(evidence, at_most)
     if evidence.rounds is not None:
@@ -93,6 +95,17 @@ def _guaranteed(subject: Subject, evidence: Evidence, at_most: str) -> Promise:
         "statement is proven for any kind of scores and data, as long as new cases come from the same source as "
         f"those did.{together}",
         "unseen harmless cases",
+    )
+
+
+def _voided(evidence: Evidence, at_most: str) -> Promise:
+    """A guarantee that would hold but for what was found in the rows."""
+    return Promise(
+        NOTHING,
+        f"No promise: aimed at {at_most} harmless cases raising an alarm, but the cases behind it are not independent.",
+        f"The threshold was set on {counted(evidence.n_negative, 'harmless case')} that the model was not fitted on, "
+        f"which would prove the promise. It is not proven here: {'; '.join(evidence.caveats)}.",
+        "harmless cases that are not independent",
     )
 
 
