@@ -243,6 +243,9 @@ BY_CHANCE = {
     "rounded": np.round(RNG.normal(size=(2000, 1)), 3),
     "cents": np.round(RNG.lognormal(3, 1, size=(2000, 1)), 2),
     "mostly zero": np.where(RNG.random((2000, 2)) < 0.9, 0.0, RNG.normal(size=(2000, 2))),
+    "six digits": np.round(RNG.normal(size=(2000, 1)), 6),
+    "whole numbers on another scale": (RNG.integers(0, 1000, size=(2000, 1)) - 499.5) / np.sqrt(83333.25),
+    "counts on another scale": (RNG.poisson(30, size=(2000, 2)) - 30.01) / 5.4772,
     "single precision": RNG.random(2000, dtype=np.float32)[:, np.newaxis],
     "empty texts": sparse.random(2000, 50, 0.001, format="csr", random_state=0),
 }

@@ -23,7 +23,10 @@ _CHANCE = 0.05
 _CROWDING = 4.0
 # Columns that are looked at: the first ones.
 _MOST_COLUMNS = 100
+# The smallest gap is one step, or a few.
+_DIVISORS = (1, 2, 3, 4)
 _MOST_DECIMALS = 12
+_MOST_STEPS = 1e11
 
 
 def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
@@ -96,15 +99,23 @@ def repeats_caveat(repeats: Rows | None, train: Rows, held_out: Rows) -> str | N
 
 
 def _chance_to_meet(values: NDArray[np.float64]) -> float:
-    """Probability for two rows to share a number by chance, from the range of a column and the digits of its values."""
-    finite = values[np.isfinite(values)]
-    span = float(finite.max() - finite.min())
-    steps = (10.0**-decimals for decimals in range(_MOST_DECIMALS + 1))
-    step = next((each for each in steps if np.allclose(finite / each, np.rint(finite / each), rtol=0, atol=1e-6)), 0.0)
-    if not step:
-        single = np.array_equal(finite, finite.astype(np.float32))
-        step = float(np.finfo(np.float32 if single else np.float64).eps * np.median(np.abs(finite)))
-    return min(1.0, _CROWDING * step / span) if span > 0 else 1.0
+    """Probability for two rows to share a number by chance, from the range of a column and the step of its values."""
+    different = np.unique(values[np.isfinite(values)])
+    if different.size < 2:
+        return 1.0
+    gaps = np.diff(different)
+    steps = [gaps.min() / divisor for divisor in _DIVISORS] + [10.0**-decimals for decimals in range(_MOST_DECIMALS)]
+    # Whole numbers, rounded ones, and both after a change of scale are multiples of a step.
+    step = next((each for each in steps if _are_whole(gaps / each)), None)
+    if step is None:
+        single = np.array_equal(different, different.astype(np.float32))
+        step = float(np.finfo(np.float32 if single else np.float64).eps * np.median(np.abs(different)))
+    return min(1.0, float(_CROWDING * step / (different[-1] - different[0])))
+
+
+def _are_whole(ratios: NDArray[np.float64]) -> bool:
+    """Whether these are whole numbers, but for rounding; ones beyond all digits say nothing."""
+    return bool(ratios.max() < _MOST_STEPS and np.max(np.abs(ratios - np.rint(ratios))) < 1e-3)
 
 
 def _numbers(X: Any) -> Iterator[NDArray[np.float64]]:
