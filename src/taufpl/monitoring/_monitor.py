@@ -22,8 +22,8 @@ _LEAST_ALLOWED = 10
 class FPRMonitor:
     """Raise an alarm when the false-positive rate has left its tolerance, over all negatives or since a change.
 
-    Three statements are made about the same negatives, and one may look at them after every negative, and stop or go on
-    as one likes. Wrong are they as seldom as stated while every negative is a false alarm with probability at most tau,
+    Three statements are made about the same negatives. One may look at them after every negative, and stop or go on as
+    one likes. "The rate keeps to the tolerance" means: every negative is a false alarm with probability at most tau,
     whatever came before.
 
     **The test** asks whether the rate has been above tau from the start. A gambler who starts with 1 bets on every
@@ -32,13 +32,14 @@ class FPRMonitor:
 
         W_n = sum_g w_g exp( S a_g - n log(1 + tau (exp(a_g) - 1)) ),   sum_g w_g = 1,   a_g > 0
 
-    It is expected not to grow, so that it ever reaches 1/delta with probability at most delta (Ville's inequality).
-    `alarm` is raised at that moment.
+    While the rate keeps to the tolerance it is expected not to grow, so that it ever reaches 1/delta with probability
+    at most delta (Ville's inequality). `alarm` is raised at that moment.
 
     **The change detector** asks whether the rate has been above tau since some time. A good past pays for a bad present
-    in the test; here a new gambler starts with 1 before every negative, and R_n is what all of them have. R_n is
-    expected to grow by at most 1 a negative. `change` is signalled where it reaches `run_length`: on average at most
-    once in that many negatives, and among the first n negatives with probability at most n / run_length.
+    in the test; here a new gambler starts with 1 before every negative, and R_n is what all of them have. While
+    the rate keeps to the tolerance R_n is expected to grow by at most 1 a negative. `change` is signalled where it
+    reaches `run_length`: then falsely at most once in that many negatives, on average, and among the first n negatives
+    with probability at most n / run_length.
 
     **The confidence sequence**, `fpr_lower_bound` to `fpr_upper_bound`, holds the mean rate of the negatives so far.
     Each bound fails, ever, with probability at most delta. `verdict` says what follows.
