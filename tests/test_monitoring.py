@@ -309,7 +309,7 @@ def test_a_change_is_the_first_crossing_of_a_plain_loop(tau):
 
 
 def test_a_false_signal_comes_at_most_once_in_a_run_length():
-    tau, run_length, n_runs = 0.1, 200, 500
+    tau, run_length, n_runs = 0.1, 200, 300
     rng = np.random.default_rng(14)
     times = np.array(
         [fed(rng.random(8000) < tau, tau=tau, run_length=run_length).change_at or 8000 for _ in range(n_runs)]

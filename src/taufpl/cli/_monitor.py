@@ -42,8 +42,8 @@ def monitor_command(
         float | None,
         typer.Option(
             "--run-length",
-            help="Negatives in which the change detector may give one false signal, on average; inf turns it off. "
-            "[default: 5000 / tau]",
+            help="Negatives in which the change detector may give one false signal, on average; 5000 / tau if not "
+            "given; inf turns it off.",
         ),
     ] = None,
     chunk_rows: ChunkRows = 1024,
