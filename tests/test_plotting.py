@@ -448,6 +448,22 @@ def test_monitor_shows_its_course(rate):
     assert fpr.get_ydata()[-1] < top.get_ylim()[1]
 
 
+def test_monitor_shows_both_alarms_and_both_bounds():
+    monitor = FPRMonitor(tau=0.01)
+    monitor.update(np.random.default_rng(6).random(20_000) < np.repeat([0.006, 0.03], 10_000))
+    display = MonitorDisplay.from_monitor(monitor)
+    top, bottom = display.ax_
+    np.testing.assert_array_equal(top.get_lines()[2].get_ydata(), monitor.history.fpr_upper_bound)
+    change, level = bottom.get_lines()[2:4]
+    np.testing.assert_array_equal(change.get_ydata(), monitor.history.log_change_evidence)
+    assert level.get_ydata()[0] == pytest.approx(np.log(500_000))
+    written = {text.get_text() for text in top.texts}
+    assert {f"change after {monitor.change_at:,}", f"alarm after {monitor.alarm_at:,}"} <= written
+    off = FPRMonitor(tau=0.01, run_length=np.inf)
+    off.update([True, False])
+    assert len(MonitorDisplay.from_monitor(off).ax_[1].get_lines()) == 2
+
+
 @pytest.mark.parametrize("flags", [[False], [True], [True, True]])
 def test_monitor_after_its_first_negatives(flags):
     monitor = FPRMonitor(tau=0.01)

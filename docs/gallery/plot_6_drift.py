@@ -5,6 +5,7 @@ When the world moves
 A screen goes live, the negatives change, the monitor raises its alarm, and fresh negatives set a new threshold.
 
 The monitor may be looked at after every negative: the probability that it ever raises a false alarm stays under delta.
+Its change detector finds the drift sooner, since the good past does not count against it.
 """
 
 import numpy as np
@@ -32,6 +33,7 @@ def negatives(n, drift):
 monitor = FPRMonitor(tau=0.01, delta=0.05)
 print("before the drift, alarm:", monitor.update(screen.predict(negatives(8000, drift=0.0)) == 1))
 print("after the drift, alarm: ", monitor.update(screen.predict(negatives(8000, drift=0.35)) == 1))
+print(f"change found after {monitor.change_at:,} negatives, alarm over all negatives after {monitor.alarm_at:,}")
 print(monitor)
 display = MonitorDisplay.from_monitor(monitor)
 

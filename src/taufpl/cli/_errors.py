@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, for the reason given; 2 a command line that cannot be understood; 3 the tolerance "
-    "is provably broken (evaluate, monitor); 130 interrupted."
+    "is broken (evaluate: provably; monitor: either alarm); 130 interrupted."
 )
 
 _DEBUG = inspect.Parameter(

@@ -12,16 +12,19 @@ from taufpl.monitoring import FPRMonitor, MonitorHistory
 from taufpl.plotting import _style
 from taufpl.thresholding._checks import check_delta, check_tau
 
-# How far above the alarm's level the evidence is shown: what has been proven need not be followed further.
-_HEADROOM = 4.0
+# How far above an alarm's level the evidence is shown, and how far below 0: what has been settled need not be followed.
+_HEADROOM = 1.5
+# Colour and name of the two courses of evidence.
+_OVER_ALL = (_style.BLACK, "evidence over all negatives; alarm at log(1/δ)")
+_CHANGE = (_style.VERMILLION, "evidence of a change; signal at the log of the run length N")
 
 
 class MonitorDisplay:
-    """Running FPR with its lower bound and the tolerance; below, the evidence and the level of the alarm.
+    """Running FPR with its bounds and the tolerance; below, the evidence of both alarms and their levels.
 
-    The lower bound holds at all looks together, and the evidence reaches log(1/delta) where it passes tau. Of the first
-    1/tau negatives, whose running rate jumps about, and of evidence far beyond the alarm, the picture may show only a
-    part.
+    Each bound holds at all looks together, and the evidence over all negatives reaches log(1/delta) where the lower one
+    passes tau. The evidence of a change reaches log(run_length) sooner after a good past. Of the first 1/tau negatives,
+    whose running rate jumps about, and of evidence far beyond an alarm, the picture may show only a part.
 
     Make it by :meth:`from_monitor`.
 
@@ -31,6 +34,10 @@ class MonitorDisplay:
     tau, delta : float
     alarm_at : int, default=None
         Number of negatives at which the alarm was raised; None for no alarm.
+    run_length : float, default=None
+        Level of the evidence of a change; None draws none.
+    change_at : int, default=None
+        Number of negatives at which a change was signalled; None for no signal.
 
     Attributes
     ----------
@@ -51,10 +58,20 @@ class MonitorDisplay:
     True
     """
 
-    def __init__(self, *, history: MonitorHistory, tau: float, delta: float, alarm_at: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        history: MonitorHistory,
+        tau: float,
+        delta: float,
+        alarm_at: int | None = None,
+        run_length: float | None = None,
+        change_at: int | None = None,
+    ) -> None:
         if len(history.n_seen) == 0:
             raise ValueError("history must hold at least one point, got none. Feed the monitor with update first.")
         self.history, self.tau, self.delta, self.alarm_at = history, check_tau(tau), check_delta(delta), alarm_at
+        self.run_length, self.change_at = run_length, change_at
 
     @classmethod
     def from_monitor(cls, monitor: FPRMonitor, *, ax: Any = None) -> Self:
@@ -69,7 +86,14 @@ class MonitorDisplay:
         -------
         display : MonitorDisplay
         """
-        display = cls(history=monitor.history, tau=monitor.tau, delta=monitor.delta, alarm_at=monitor.alarm_at)
+        display = cls(
+            history=monitor.history,
+            tau=monitor.tau,
+            delta=monitor.delta,
+            alarm_at=monitor.alarm_at,
+            run_length=monitor.run_length if math.isfinite(monitor.run_length) else None,
+            change_at=monitor.change_at,
+        )
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -92,19 +116,18 @@ class MonitorDisplay:
         for panel in self.ax_:
             _style.tidy(panel)
             panel.set_xlim(0, 1.01 * float(self.history.n_seen[-1]))
-            if self.alarm_at is not None:
-                panel.axvline(self.alarm_at, color=_style.VERMILLION, linewidth=1.4)
-        if self.alarm_at is not None:
-            _style.name_line(self.ax_[0], self.alarm_at, f"alarm after {self.alarm_at:,}", colour=_style.VERMILLION)
+        self._mark_alarms()
         _style.legend_below(self.ax_[1], columns=2, of=self.ax_[0])
         return self
 
     def _draw_rate(self, ax: Any) -> None:
-        seen, fpr, bound = self.history.n_seen, self.history.fpr, self.history.fpr_lower_bound
+        seen, fpr = self.history.n_seen, self.history.fpr
+        lower, upper = self.history.fpr_lower_bound, self.history.fpr_upper_bound
         ax.plot(seen, fpr, color=_style.BLUE, linewidth=1.6, label="false-positive rate so far")
-        label = f"lower bound, {_style.percent(1.0 - self.delta)} at all looks together"
-        ax.plot(seen, bound, color=_style.VERMILLION, linewidth=1.4, label=label)
-        ax.fill_between(seen, bound, fpr, color=_style.BLUE, alpha=0.10, linewidth=0)
+        label = f"its bounds, each {_style.percent(1.0 - self.delta)} at all looks together"
+        ax.plot(seen, lower, color=_style.SKY, linewidth=1.2, label=label)
+        ax.plot(seen, upper, color=_style.SKY, linewidth=1.2)
+        ax.fill_between(seen, lower, upper, color=_style.SKY, alpha=0.15, linewidth=0)
         settled = fpr[seen >= min(1.0 / self.tau, float(seen[-1]))]
         ax.set_ylim(0.0, 1.1 * max(2.0 * self.tau, min(float(settled.max()), 5.0 * float(fpr[-1]))))
         ax.set_ylabel("False-positive rate")
@@ -113,12 +136,32 @@ class MonitorDisplay:
         _style.title(ax, "Monitored false-positive rate")
 
     def _draw_evidence(self, ax: Any) -> None:
-        seen, evidence, level = self.history.n_seen, self.history.log_wealth, -math.log(self.delta)
-        ax.plot(seen, evidence, color=_style.BLACK, linewidth=1.6)
-        ax.axhline(level, color=_style.VERMILLION, linestyle="--", linewidth=1.1)
-        _style.name_line(ax, level, "log(1/δ)", horizontal=True, colour=_style.VERMILLION)
-        top = np.clip(1.1 * float(evidence.max()), 1.3 * level, _HEADROOM * level)
-        ax.set_ylim(top=top)
-        ax.set(xlabel="Negatives seen", ylabel="Evidence against τ\n(log of the wealth)")
+        courses = [(self.history.log_wealth, -math.log(self.delta), "log(1/δ)", *_OVER_ALL)]
+        if self.run_length is not None:
+            courses.append((self.history.log_change_evidence, math.log(self.run_length), "log(N)", *_CHANGE))
+        for evidence, level, name, colour, label in courses:
+            ax.plot(self.history.n_seen, evidence, color=colour, linewidth=1.4)
+            ax.axhline(level, color=colour, linestyle="--", linewidth=1.1)
+            _style.name_line(ax, level, name, horizontal=True, colour=colour)
+            self.ax_[0].plot([], [], color=colour, linewidth=1.4, label=label)  # for the legend of both panels
+        highest = max(level for _, level, *_ in courses)
+        top = max(float(evidence.max()) for evidence, *_ in courses)
+        bottom = min(float(evidence.min()) for evidence, *_ in courses)
+        ax.set_ylim(max(1.1 * bottom, -_HEADROOM * highest), np.clip(1.1 * top, 1.15 * highest, _HEADROOM * highest))
+        ax.set(xlabel="Negatives seen", ylabel="Evidence against τ\n(logarithm)")
         ticker = require("matplotlib.ticker", "plot", "to label the axes")
         ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+
+    def _mark_alarms(self) -> None:
+        """A line through both panels at each alarm, named above them, on its own side of the other one."""
+        alarms = [(self.change_at, "change after", _CHANGE[0]), (self.alarm_at, "alarm after", _OVER_ALL[0])]
+        raised = [(at, f"{name} {at:,}", colour) for at, name, colour in alarms if at is not None]
+        earliest = min((at for at, *_ in raised), default=None)
+        for at, text, colour in raised:
+            for panel in self.ax_:
+                panel.axvline(at, color=colour, linewidth=1.4)
+            side = "center" if len(raised) == 1 else "right" if at == earliest else "left"
+            place = {"xy": (at, 1), "xycoords": self.ax_[0].get_xaxis_transform(), "xytext": (0, 3)}
+            self.ax_[0].annotate(
+                text, **place, textcoords="offset points", ha=side, va="bottom", fontsize="small", color=colour
+            )

@@ -1,0 +1,305 @@
+"""The monitor of a false-positive rate: a test, a change detector and a confidence sequence over one stream."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taufpl.monitoring._course import Course, MonitorHistory
+from taufpl.monitoring._events import OpenEvents, as_names
+from taufpl.thresholding._checks import check_count, check_delta, check_tau
+
+# False alarms that the tolerance allows while the change detector may raise one of its own, on average: by default, and
+# at the least. With fewer than the least, its statistic could reach the run length without any false alarm.
+_USUAL_ALLOWED = 5000
+_LEAST_ALLOWED = 10
+
+
+class FPRMonitor:
+    """Raise an alarm when the false-positive rate has left its tolerance, over all negatives or since a change.
+
+    Three statements are made about the same negatives. One may look at them after every negative, and stop or go on as
+    one likes. "The rate keeps to the tolerance" means: every negative is a false alarm with probability at most tau,
+    whatever came before.
+
+    **The test** asks whether the rate has been above tau from the start. A gambler who starts with 1 bets on every
+    labelled negative that it will be a false alarm more often than tau allows. After n negatives with S false alarms
+    the wealth is::
+
+        W_n = sum_g w_g exp( S a_g - n log(1 + tau (exp(a_g) - 1)) ),   sum_g w_g = 1,   a_g > 0
+
+    While the rate keeps to the tolerance it is expected not to grow, so that it ever reaches 1/delta with probability
+    at most delta (Ville's inequality). `alarm` is raised at that moment.
+
+    **The change detector** asks whether the rate has been above tau since some time. A good past pays for a bad present
+    in the test; here a new gambler starts with 1 before every negative, and R_n is what all of them have. While
+    the rate keeps to the tolerance R_n is expected to grow by at most 1 a negative. `change` is signalled where it
+    reaches `run_length`: then falsely at most once in that many negatives, on average, and among the first n negatives
+    with probability at most n / run_length.
+
+    **The confidence sequence**, `fpr_lower_bound` to `fpr_upper_bound`, holds the mean rate of the negatives so far.
+    Each bound fails, ever, with probability at most delta. `verdict` says what follows.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        Tolerance, strictly between 0 and 1.
+    delta : float, default=0.05
+        Probability that the alarm is ever raised although the rate keeps to the tolerance.
+    run_length : float, default=None
+        Negatives in which the change detector gives at most one false signal on average, while the rate keeps to the
+        tolerance; at least 10 / tau. None stands for 5000 / tau, which is 500,000 at a tolerance of 1 %: one false
+        signal while the tolerance allows 5,000 false alarms. Twice the run length delays a signal by some 10 %.
+        `math.inf` turns the detector off.
+
+    Attributes
+    ----------
+    n_seen, n_false_alarms : int
+        Negatives fed so far, and those of them that were flagged; events where events were given.
+    alarm : bool
+        Whether the test has raised its alarm. It stays until `reset`.
+    alarm_at : int or None
+        Number of negatives at which it was raised.
+    change : bool
+        Whether the change detector has given its signal. It stays until `reset`.
+    change_at : int or None
+        Number of negatives at which it was given.
+
+    Notes
+    -----
+    Each term of the wealth is the likelihood ratio of a rate with odds exp(a_g) times those of tau, and the mixture
+    needs nobody to say how large a change to expect. The change detector leaves out odds that grow by less than a
+    quarter, in logarithms, which the test finds. Delays that were measured are in the guide to drift. The cost of a
+    negative does not grow with their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.monitoring import FPRMonitor
+    >>> monitor = FPRMonitor(tau=0.01, delta=0.05)
+    >>> rng = np.random.default_rng(0)
+    >>> monitor.update(rng.random(10_000) < 0.006)
+    False
+    >>> monitor.verdict
+    'within'
+    >>> monitor.update(rng.random(10_000) < 0.03)
+    True
+    >>> 10_000 < monitor.change_at < monitor.alarm_at < 20_000
+    True
+    >>> monitor.verdict
+    'left'
+
+    Rows of one event count once:
+
+    >>> monitor.reset().update([True, True, False, True], events=["a", "a", "b", "a"])
+    False
+    >>> monitor.n_seen, monitor.n_false_alarms
+    (2, 1)
+    """
+
+    def __init__(self, tau: float = 0.01, delta: float = 0.05, run_length: float | None = None) -> None:
+        self.tau = check_tau(tau)
+        self.delta = check_delta(delta)
+        self.run_length = _USUAL_ALLOWED / self.tau if run_length is None else _check_run_length(run_length, self.tau)
+        self.reset()
+
+    def reset(self) -> FPRMonitor:
+        """Forget everything that was seen, alarms and events included."""
+        self._settled = Course(self.tau, self.delta, self.run_length)
+        self._course = self._settled  # with the open events, where there are any
+        self._open = OpenEvents()
+        return self
+
+    def update(self, false_alarms: ArrayLike, events: Any = None) -> bool:
+        """Feed negatives one by one or in batches, in the order of their coming.
+
+        Parameters
+        ----------
+        false_alarms : bool or array-like of bool, shape (n,)
+            For each labelled negative, whether it was predicted positive (True or 1).
+        events : array-like of hashable, shape (n,), default=None
+            The event that each row belongs to, by number or name. Rows of one event count as one negative, at the place
+            of the event's first row, and as one false alarm once any of them was flagged, in this batch or a later one.
+            Rows of a missing event (None, NaN) count one by one, as all rows do without events. The latest 10,000
+            events are remembered: one that comes back after 10,000 others have begun counts anew.
+
+        Returns
+        -------
+        bool
+            Whether the test's alarm has been raised, by now or before; `change` tells of the change detector. Where
+            batches begin and end makes no difference.
+        """
+        flags = _as_flags(false_alarms)
+        if events is None and not len(self._open):
+            self._settled.take(flags)
+            self._course = self._settled
+            return self.alarm
+        self._settled.take(self._open.add(flags, as_names(events, flags.size)))
+        self._course = self._settled.copy()
+        self._course.take(self._open.flags)
+        return self.alarm
+
+    def update_counts(self, n_false_alarms: int, n_negative: int) -> bool:
+        """Feed a batch of which only the counts are known.
+
+        The order within the batch being unknown, one look is taken at its end. That is as valid, if the size of the
+        batch was not chosen by what is in it, and may raise an alarm later than :meth:`update` would, or not at all if
+        the batch ends better than it began. Events that came before are complete with it.
+
+        Parameters
+        ----------
+        n_false_alarms, n_negative : int
+            How many of the batch's labelled negatives were predicted positive, and how many there were.
+
+        Returns
+        -------
+        bool
+            Whether the test's alarm has been raised, by now or before.
+        """
+        n_negative = check_count("n_negative", n_negative)
+        n_false = check_count("n_false_alarms", n_false_alarms)
+        if n_false > n_negative:
+            raise ValueError(f"n_false_alarms must be at most n_negative, {n_negative}; got {n_false}.")
+        self._settled, self._open = self._course, OpenEvents()
+        self._settled.take_counts(n_false, n_negative)
+        return self.alarm
+
+    @property
+    def n_seen(self) -> int:
+        """Negatives seen so far; events where events were given."""
+        return self._course.n_seen
+
+    @property
+    def n_false_alarms(self) -> int:
+        """False alarms among the negatives seen so far."""
+        return self._course.n_false_alarms
+
+    @property
+    def alarm_at(self) -> int | None:
+        """Number of negatives at which the test raised its alarm."""
+        return self._course.alarm_at
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the test has raised its alarm."""
+        return self.alarm_at is not None
+
+    @property
+    def change_at(self) -> int | None:
+        """Number of negatives at which the change detector gave its signal."""
+        return self._course.change_at
+
+    @property
+    def change(self) -> bool:
+        """Whether the change detector has given its signal."""
+        return self.change_at is not None
+
+    @property
+    def verdict(self) -> Literal["within", "left", "open"]:
+        """What is proven about the rate, each word wrong with probability at most delta over all looks together.
+
+        "left": the test's alarm has been raised; the rate has been above tau. "within": the upper bound on the mean
+        rate is at most tau, and no change has been signalled, after which the mean would speak of the past. "open":
+        neither.
+        """
+        if self.alarm:
+            return "left"
+        return "within" if not self.change and self.fpr_upper_bound <= self.tau else "open"
+
+    @property
+    def fpr(self) -> float:
+        """Share of false alarms among the negatives seen; NaN before the first."""
+        return self.n_false_alarms / self.n_seen if self.n_seen else math.nan
+
+    @property
+    def fpr_lower_bound(self) -> float:
+        """Lower confidence bound on the mean false-positive rate of the negatives seen so far.
+
+        It is the tolerance at which the wealth would now be 1/delta. With probability at least 1 - delta it never, at
+        no look, exceeds the mean of the rates that the negatives had: log(1 + p (exp(a) - 1)) is concave in p, so that
+        the wealth at the mean rate is at most what a gambler who knew every rate would have. It may fall again when
+        the rate recovers; the alarm stays.
+        """
+        return self._course.lower_bound
+
+    @property
+    def fpr_upper_bound(self) -> float:
+        """Upper confidence bound on the mean false-positive rate of the negatives seen so far.
+
+        As the lower bound, with bets on fewer false alarms (a < 0): with probability at least 1 - delta it is never
+        below the mean of the rates that the negatives had. 1 before the first negative.
+        """
+        return self._course.upper_bound
+
+    @property
+    def log_wealth(self) -> float:
+        """Logarithm of the evidence that the rate has been above tau; 0 at the start."""
+        return self._course.log_wealth
+
+    @property
+    def evidence(self) -> float:
+        """The wealth itself: the alarm is raised where it reaches 1/delta. Infinite beyond the range of floats."""
+        return _exp(self.log_wealth)
+
+    @property
+    def log_change_evidence(self) -> float:
+        """Logarithm of the evidence that the rate has been above tau since some time; -inf at the start."""
+        return self._course.log_change_evidence
+
+    @property
+    def change_evidence(self) -> float:
+        """The sum over start times itself: a change is signalled where it reaches the run length."""
+        return _exp(self.log_change_evidence)
+
+    @property
+    def history(self) -> MonitorHistory:
+        """The course so far, at no more than 1,024 points and the present one."""
+        return self._course.history
+
+    def __repr__(self) -> str:
+        start = f"FPRMonitor(tau={self.tau:g}, delta={self.delta:g}): "
+        if not self.n_seen:
+            return start + "nothing seen yet"
+        alarms = [f"ALARM at {self.alarm_at}"] * self.alarm + [f"CHANGE at {self.change_at}"] * self.change
+        state = " and ".join(alarms) or "no alarm"
+        return (
+            f"{start}{state}, {self.n_false_alarms} false alarms in {self.n_seen} negatives "
+            f"(FPR {self.fpr:.3g}, at least {self.fpr_lower_bound:.3g} and at most {self.fpr_upper_bound:.3g}; "
+            f"tolerance: {self.verdict})"
+        )
+
+
+def _check_run_length(run_length: Any, tau: float) -> float:
+    if isinstance(run_length, bool) or not isinstance(run_length, Real):
+        raise TypeError(f"run_length must be a number, got {run_length!r}.")
+    number, least = float(run_length), _LEAST_ALLOWED / tau
+    if not number >= least:
+        raise ValueError(
+            f"run_length must be at least {_LEAST_ALLOWED} / tau = {least:g} negatives, got {run_length!r}. "
+            "It is how many negatives there are to a false signal of the change detector, on average."
+        )
+    return number
+
+
+def _exp(log: float) -> float:
+    return math.exp(log) if log < 709.0 else math.inf
+
+
+def _as_flags(false_alarms: Any) -> NDArray[np.bool_]:
+    x = np.atleast_1d(np.asarray(false_alarms))
+    if x.ndim != 1:
+        raise ValueError(f"false_alarms must be one flag or a one-dimensional array of flags, got shape {x.shape}.")
+    if x.dtype == np.bool_:
+        return x
+    if x.size == 0:
+        return np.zeros(0, dtype=np.bool_)
+    if x.dtype.kind not in "fiu" or not np.all((x == 0) | (x == 1)):
+        raise ValueError(
+            "false_alarms must hold True or False (or 1 or 0) for every negative, got other values. "
+            "For a batch of counts use update_counts."
+        )
+    return x.astype(np.bool_)
