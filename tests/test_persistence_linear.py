@@ -124,7 +124,7 @@ def test_decisions_of_every_linear_model(name):
     ],
 )
 def test_scalers_are_folded_into_the_weights(steps):
-    check(make_pipeline(*steps, plain()).fit(5.0 * X + 30.0, NAMES), 5.0 * FRESH + 30.0)
+    check(make_pipeline(*steps, plain().set_params(pos_label="fraud")).fit(5.0 * X + 30.0, NAMES), 5.0 * FRESH + 30.0)
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC(), RidgeClassifier()])
