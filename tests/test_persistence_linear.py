@@ -202,7 +202,8 @@ def test_dialects_quote_names_and_texts(dialect, name):
 
 def test_quoting_by_the_book():
     frame = pd.DataFrame({'a"b`c]': X[:, 0]})
-    model = TauFPLRanker(0.05).fit(frame, np.where(Y, "it's \\ bad", "fine"))
+    bad = "it's \\ bad"
+    model = TauFPLRanker(0.05, pos_label=bad).fit(frame, np.where(Y, bad, "fine"))
     assert '"a""b`c]"' in to_sql(model)
     assert '`a"b``c]`' in to_sql(model, dialect="mysql")
     assert '[a"b`c]]]' in to_sql(model, dialect="tsql")
