@@ -154,7 +154,7 @@ class EstimatorFitter:
         """Fit a clone."""
         if not self.learns_from_positives:
             return self._fit(self.y, np.intersect1d(rows, self.negative_rows, assume_unique=True))
-        if own_estimator(self.estimator) is not None or self.classes.tolist() in _CODED:
+        if find_own(self.estimator) is not None or self.classes.tolist() in _CODED:
             return self._fit(self.y, rows)
         # Nothing tells which classifiers take 0 and 1 alone, as XGBoost does, but that they refuse other labels.
         try:
@@ -168,7 +168,7 @@ class EstimatorFitter:
     def _fit(self, y: Any, rows: Rows) -> Any:
         model = clone(self.estimator)
         # One of this package must learn to find what is positive here: a score turned round finds the others.
-        own = own_estimator(model)
+        own = find_own(model)
         if own is not None and own.pos_label is None:
             own.set_params(pos_label=self.classes.tolist()[1])
         params = {**_check_method_params(self.X, self.params, indices=rows), **self._groups_for(model, rows)}
@@ -205,7 +205,7 @@ def last_step(model: Any) -> Any:
     return model[-1] if isinstance(model, Pipeline) else model
 
 
-def own_estimator(model: Any) -> Any:
+def find_own(model: Any) -> Any:
     """The estimator of this package that a pipeline, a search or a freezer ends in, or that the model is; or None."""
     while True:
         if isinstance(model, Pipeline):
@@ -224,7 +224,7 @@ def wanted_positive(estimator: Any, pos_label: Any) -> Any:
     ValueError
         If the two differ.
     """
-    wanted = getattr(own_estimator(estimator), "pos_label", None)
+    wanted = getattr(find_own(estimator), "pos_label", None)
     if pos_label is None:
         return wanted
     if wanted is not None and wanted != pos_label:

@@ -23,14 +23,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_table import in_memory, read_part
-from taufpl.estimators._fitters import (
-    EstimatorFitter,
-    known_positive,
-    last_step,
-    own_estimator,
-    scores_of,
-    wanted_positive,
-)
+from taufpl.estimators._fitters import EstimatorFitter, find_own, known_positive, last_step, scores_of, wanted_positive
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
@@ -239,7 +232,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
 
     def _in_order(self, known: NDArray[Any]) -> NDArray[Any]:
         """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""
-        is_ordered = self.pos_label is None and own_estimator(self.estimator) is not None
+        is_ordered = self.pos_label is None and find_own(self.estimator) is not None
         return known if is_ordered else split_labels(known, self.pos_label).classes
 
     def _routed(self, params: dict[str, Any], groups: Any) -> Bunch:
