@@ -44,7 +44,9 @@ def guarded(estimator, **settings):
 
 
 MODELS = {
-    "classifier": lambda: TauFPLClassifier(0.05, random_state=np.random.RandomState(0)).fit(X, NAMES),
+    "classifier": lambda: TauFPLClassifier(0.05, pos_label="fraud", random_state=np.random.RandomState(0)).fit(
+        X, NAMES
+    ),
     "paper": lambda: TauFPLClassifier(0.05, ranking="paper", threshold="np", random_state=0, cv=2, regs=3).fit(X, Y),
     "out of bootstrap": lambda: TauFPLClassifier(
         0.05, threshold="oob", delta=None, n_rounds=2, reg=0.1, tau_scale=1.0, random_state=0
@@ -53,7 +55,9 @@ MODELS = {
     "sparse": lambda: TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=0).fit(sparse.csr_matrix(X), Y),
     "ranker": lambda: TauFPLRanker(0.05, pos_label=0).fit(-X, Y),
     "ranker with search": lambda: TauFPLRankerCV(0.05, [0.1, 0.01], StratifiedKFold(2), max_extensions=0).fit(X, Y),
-    "kernel": lambda: KernelTauFPLClassifier(0.05, gamma="median", reg=0.1, random_state=0).fit(X, NAMES),
+    "kernel": lambda: KernelTauFPLClassifier(0.05, gamma="median", reg=0.1, pos_label="fraud", random_state=0).fit(
+        X, NAMES
+    ),
     "kernel ranker": lambda: KernelTauFPLRanker(0.05, n_components=30, random_state=0).fit(X, Y),
     "sparse kernel": lambda: KernelTauFPLClassifier(
         0.05, cv=2, regs=[0.1], n_components=20, threshold="np", random_state=0

@@ -279,6 +279,7 @@ def test_unfitted(kind):
         kind().predict(X)
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.PositiveLabelWarning")
 @parametrize_with_checks([kind() for kind in ALL])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -321,6 +321,7 @@ class TestEstimator:
             PartialAUCSVM().fit(np.where(X > 1, np.nan, X), y)
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.PositiveLabelWarning")
 @parametrize_with_checks([PartialAUCSVM(), PartialAUCSVM(0.2, 1.0)])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():

@@ -251,6 +251,7 @@ class TestEstimator:
             RankSVM().fit(np.where(X > 1, np.nan, X), y)
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.PositiveLabelWarning")
 @parametrize_with_checks([RankSVM()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -322,14 +322,14 @@ def test_seeds_and_processes():
 def test_frames_labels_pickles_and_neighbours():
     names = list("abcd")
     words = np.array(["ham", "spam"])[Y]
-    plain = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(X, words)
+    plain = NeymanPearsonClassifier(LogisticRegression(), 0.05, pos_label="spam", random_state=0).fit(X, words)
     for frame, series in (
         (pd.DataFrame(X, columns=names), pd.Series(words)),
         (pl.DataFrame(X, schema=names), pl.Series(words)),
     ):
         for model in (
-            NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0),
-            TauFPLClassifier(0.05, reg=0.1, random_state=0),
+            NeymanPearsonClassifier(LogisticRegression(), 0.05, pos_label="spam", random_state=0),
+            TauFPLClassifier(0.05, reg=0.1, pos_label="spam", random_state=0),
         ):
             model.fit(frame, series)
             theirs = LogisticRegression().fit(frame, words)

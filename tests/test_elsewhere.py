@@ -239,7 +239,8 @@ def test_recalibrated_where_the_rows_are(form, tmp_path):
 
 def test_labels_that_are_text():
     names = np.where(Y == 1, "fraud", "fine")
-    lazy = TauFPLRanker(0.1, 0.1).fit(da.from_array(X, chunks=(100, 4)), da.from_array(names, chunks=100))
+    model = TauFPLRanker(0.1, 0.1, pos_label="fraud")
+    lazy = model.fit(da.from_array(X, chunks=(100, 4)), da.from_array(names, chunks=100))
     assert lazy.classes_.tolist() == ["fine", "fraud"]
     assert set(lazy.predict(da.from_array(X, chunks=(100, 4))).compute()) == {"fine", "fraud"}
     tensors = TauFPLRanker(0.1, 0.1, pos_label="fine").fit(tensor(X), names)

@@ -61,7 +61,13 @@ def bad_pair(X, value):
         (TauFPLRanker(), X, None, ValueError, "y must hold the labels"),
         (TauFPLRanker(), X[:, 0], Y, ValueError, "Expected 2D array, got 1D array instead"),
         (TauFPLClassifier(0.001, threshold="np", **PAPER), X, Y, ValueError, "needs at least 2995 negatives held out"),
-        (NeymanPearsonClassifier(TauFPLRanker(pos_label=0)), X, Y, ValueError, "Give the same pos_label to both"),
+        (
+            NeymanPearsonClassifier(TauFPLRanker(pos_label=0), pos_label=1),
+            X,
+            Y,
+            ValueError,
+            "Give the same pos_label to both",
+        ),
     ],
 )
 def test_what_is_refused(wrap, model, data, labels, error, message):

@@ -93,7 +93,8 @@ def test_labels_of_any_kind_and_the_positive_one_by_name():
     X, y = two_clouds()
     plain = TauFPLRanker(0.1).fit(X, y)
     words = np.array(["ham", "spam"])[y]
-    np.testing.assert_array_equal(TauFPLRanker(0.1).fit(X, words).predict(X) == "spam", plain.predict(X) == 1)
+    named = TauFPLRanker(0.1, pos_label="spam").fit(X, words)
+    np.testing.assert_array_equal(named.predict(X) == "spam", plain.predict(X) == 1)
     turned = TauFPLRanker(0.1, pos_label="fraud").fit(X, np.array(["legal", "fraud"])[y])
     assert turned.classes_.tolist() == ["legal", "fraud"]
     np.testing.assert_allclose(turned.coef_, plain.coef_)

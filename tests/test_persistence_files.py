@@ -130,7 +130,8 @@ def test_the_header_says_where_a_file_comes_from(small, tmp_path):
 
 
 def test_summaries_tell_what_is_known():
-    model = TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, threshold="np", random_state=0).fit(X, NAMES)
+    settings = {"reg": 0.1, "tau_scale": 1.0, "threshold": "np", "pos_label": "fraud", "random_state": 0}
+    model = TauFPLClassifier(0.05, **settings).fit(X, NAMES)
     summary = training_summary(model, X, NAMES)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     assert summary["model"] == "TauFPLClassifier"

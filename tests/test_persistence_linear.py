@@ -124,7 +124,7 @@ def test_decisions_of_every_linear_model(name):
     ],
 )
 def test_scalers_are_folded_into_the_weights(steps):
-    check(make_pipeline(*steps, plain()).fit(5.0 * X + 30.0, NAMES), 5.0 * FRESH + 30.0)
+    check(make_pipeline(*steps, plain().set_params(pos_label="fraud")).fit(5.0 * X + 30.0, NAMES), 5.0 * FRESH + 30.0)
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC(), RidgeClassifier()])
@@ -202,7 +202,8 @@ def test_dialects_quote_names_and_texts(dialect, name):
 
 def test_quoting_by_the_book():
     frame = pd.DataFrame({'a"b`c]': X[:, 0]})
-    model = TauFPLRanker(0.05).fit(frame, np.where(Y, "it's \\ bad", "fine"))
+    bad = "it's \\ bad"
+    model = TauFPLRanker(0.05, pos_label=bad).fit(frame, np.where(Y, bad, "fine"))
     assert '"a""b`c]"' in to_sql(model)
     assert '`a"b``c]`' in to_sql(model, dialect="mysql")
     assert '[a"b`c]]]' in to_sql(model, dialect="tsql")

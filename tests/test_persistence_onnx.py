@@ -135,7 +135,7 @@ def test_a_positive_label_that_sorts_first():
     ids=lambda each: type(each).__name__,
 )
 def test_wrapped_scorers(estimator):
-    check_double(guarded(estimator).set_params(tau=0.1).fit(X, NAMES), X)
+    check_double(guarded(estimator, pos_label="fraud").set_params(tau=0.1).fit(X, NAMES), X)
 
 
 def test_means_of_rounds_of_trees():

@@ -38,6 +38,7 @@ ESTIMATORS = [
 
 @pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning")
 @pytest.mark.filterwarnings("ignore::taufpl.exceptions.TooFewNegativesWarning")
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.PositiveLabelWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

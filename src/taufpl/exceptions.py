@@ -15,6 +15,10 @@ class RepeatedRowsWarning(UserWarning):
     """Rows repeat exactly where chance does not explain it: copies, which are no independent evidence."""
 
 
+class PositiveLabelWarning(UserWarning):
+    """Nobody said which label is positive, and the labels do not say it: the last in sorted order was taken."""
+
+
 class DatasetError(OSError):
     """A data set could not be loaded; the message says which file is missing or wrong, and where it belongs."""
 

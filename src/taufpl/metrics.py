@@ -1,6 +1,7 @@
 """Metrics of classification under a tolerance on the false-positive rate, and scorers for model selection.
 
-The positive class is the larger of the two labels, as in scikit-learn, unless `pos_label` names it.
+The positive class is the one that `pos_label` names. Without it, metrics take the larger of the two labels, as
+scikit-learn does, and scorers the positive class of the estimator, `classes_[1]`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import make_scorer
+from sklearn.metrics._scorer import _Scorer
 
 from taufpl.thresholding import fpr_upper_bound, share_above
 from taufpl.thresholding._checks import check_scores, check_tau
@@ -128,6 +129,18 @@ def tpr_at_fpr(y_true: ArrayLike, y_score: ArrayLike, tau: float, *, pos_label: 
 def np_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., float]:
     """Scorer for model selection by the negative of :func:`np_score`, from predicted labels.
 
+    Parameters
+    ----------
+    tau : float
+        Tolerance, strictly between 0 and 1.
+    pos_label : label, default=None
+        The positive class; that of the estimator, `classes_[1]`, if None.
+
+    Returns
+    -------
+    callable
+        `scorer(estimator, X, y_true)`, as scikit-learn's `scoring` takes it.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -135,12 +148,21 @@ def np_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., float]:
     >>> from taufpl.metrics import np_scorer
     >>> search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=np_scorer(tau=0.05))
     """
-    named = {} if pos_label is None else {"pos_label": pos_label}
-    return make_scorer(np_score, greater_is_better=False, tau=check_tau(tau), **named)
+    return _ToleranceScorer(np_score, -1, _settings(tau, pos_label), "predict")
 
 
 def tpr_at_fpr_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., float]:
     """Scorer for model selection by :func:`tpr_at_fpr`, from `decision_function` or else `predict_proba`.
+
+    Parameters
+    ----------
+    tau, pos_label
+        As in :func:`np_scorer`.
+
+    Returns
+    -------
+    callable
+        `scorer(estimator, X, y_true)`, as scikit-learn's `scoring` takes it.
 
     Examples
     --------
@@ -149,9 +171,22 @@ def tpr_at_fpr_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., flo
     >>> from taufpl.metrics import tpr_at_fpr_scorer
     >>> search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=tpr_at_fpr_scorer(tau=0.05))
     """
+    return _ToleranceScorer(tpr_at_fpr, 1, _settings(tau, pos_label), ("decision_function", "predict_proba"))
+
+
+class _ToleranceScorer(_Scorer):
+    """What `make_scorer` makes, except that the positive class is the estimator's where none is named."""
+
+    def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any) -> float:
+        classes = getattr(estimator, "classes_", ())
+        if "pos_label" not in self._kwargs and len(classes) == 2:
+            kwargs.setdefault("pos_label", np.asarray(classes).tolist()[1])
+        return float(super()._score(method_caller, estimator, X, y_true, **kwargs))
+
+
+def _settings(tau: float, pos_label: Any) -> dict[str, Any]:
     named = {} if pos_label is None else {"pos_label": pos_label}
-    methods = ("decision_function", "predict_proba")
-    return make_scorer(tpr_at_fpr, response_method=methods, tau=check_tau(tau), **named)
+    return {"tau": check_tau(tau), **named}
 
 
 def _as_masks(y_true: ArrayLike, y_pred: ArrayLike, pos_label: Any) -> tuple[Mask, Mask]:

@@ -30,7 +30,7 @@ _FOLLOWING = ("coef_", "intercept_", "thresholds_")
 def fit_elsewhere(estimator: Any, X: Any, y: Any) -> Any:
     """Fit on rows that stay where they are: read and check them, fit, and let go of them."""
     check_solver(estimator)
-    with read_part(estimator, X, y) as part:
+    with read_part(estimator, X, y, estimator.pos_label) as part:
         estimator._fit_part(part)
     if get_config()["array_api_dispatch"] and is_foreign_array(X):
         follow(estimator, X)
@@ -134,12 +134,6 @@ class CloneFitter:
 
     def __init__(self, estimator: Any, X: Any, classes: NDArray[Any]) -> None:
         check_solver(estimator)
-        wanted = getattr(estimator, "pos_label", None)
-        if wanted is not None and wanted != classes[1]:
-            raise ValueError(
-                f"pos_label of the estimator is {wanted!r}, but positives are {classes.tolist()[1]!r} here. "
-                "Give the same pos_label to both."
-            )
         self.estimator, self.X, self.classes = estimator, X, classes
 
     def prepare(self, part: Part) -> None:

@@ -156,7 +156,7 @@ def check_header(estimator: Any, X: Any, *, reset: bool) -> None:
 
 
 @contextmanager
-def read_part(estimator: Any, X: Any, y: Any) -> Iterator[Part]:
+def read_part(estimator: Any, X: Any, y: Any, pos_label: Any) -> Iterator[Part]:
     """All rows of X with labels y, checked where they are; whatever happens, they are let go of at the end.
 
     Sets `classes_`, `n_features_in_` and `feature_names_in_` of the estimator.
@@ -167,7 +167,7 @@ def read_part(estimator: Any, X: Any, y: Any) -> Iterator[Part]:
             raise ValueError(f"Found array with 0 {name}(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
     with as_blocks(X, read_labels(X, y)) as blocks:
         counts = label_counts(blocks)
-        estimator.classes_ = order_labels(np.array(list(counts)), estimator.pos_label, sum(counts.values()))
+        estimator.classes_ = order_labels(np.array(list(counts)), pos_label, sum(counts.values()))
         divide(blocks, estimator.classes_.tolist()[1])
         check_rows(blocks)
         yield Part.of(blocks)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_outlier_detector
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import _routing_enabled
@@ -16,10 +18,11 @@ from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_rows
-from taufpl.estimators._linear import LinearScorer
+from taufpl.estimators._linear import AccuracyElsewhere
 from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.operators import Operator
+from taufpl.operators._foreign import to_numpy
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Result
 
@@ -29,6 +32,9 @@ Rows = NDArray[np.intp]
 # Shares of positives above a threshold do not tell finer gaps apart.
 SEARCH_TOL = 1e-3
 MOST_EXTENSIONS = 20
+
+# Labels that a classifier for 0 and 1 takes as they are.
+_CODED = ([0, 1], [1, 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +132,17 @@ def _start(near: LinearModel | None, positive: Rows, negative: Rows) -> Result |
 
 
 class EstimatorFitter:
-    """Fits clones of a scikit-learn classifier, or of an outlier detector, which sees negatives only."""
+    """Fits clones of a scikit-learn classifier, or of an outlier detector, which sees negatives only.
+
+    A classifier that refuses the labels is given 0 for negatives and 1 for positives.
+    """
 
     learns_from_neighbours = False
 
     def __init__(self, estimator: Any, X: Any, y: Any, labels: TwoClasses, params: dict[str, Any]) -> None:
         self.estimator = estimator
         self.X, self.y = X, y
-        self.negative, self.positive = labels.classes
+        self.classes = labels.classes
         self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
         self.learns_from_positives = not is_outlier_detector(estimator)
         self.params = params
@@ -143,15 +152,27 @@ class EstimatorFitter:
 
     def fit(self, rows: Rows, near: Any = None) -> Any:
         """Fit a clone."""
+        if not self.learns_from_positives:
+            return self._fit(self.y, np.intersect1d(rows, self.negative_rows, assume_unique=True))
+        if find_own(self.estimator) is not None or self.classes.tolist() in _CODED:
+            return self._fit(self.y, rows)
+        # Nothing tells which classifiers take 0 and 1 alone, as XGBoost does, but that they refuse other labels.
+        try:
+            return self._fit(self.y, rows)
+        except (TypeError, ValueError) as refusal:
+            try:
+                return self._fit((self.y == self.classes[1]).astype(np.int64), rows)
+            except Exception:
+                raise refusal from None
+
+    def _fit(self, y: Any, rows: Rows) -> Any:
         model = clone(self.estimator)
-        last = last_step(model)
         # One of this package must learn to find what is positive here: a score turned round finds the others.
-        if _is_own(last) and last.pos_label is None and self.positive < self.negative:
-            last.set_params(pos_label=np.asarray(self.positive).tolist())
-        if is_outlier_detector(model):
-            rows = np.intersect1d(rows, self.negative_rows, assume_unique=True)
+        own = find_own(model)
+        if own is not None and own.pos_label is None:
+            own.set_params(pos_label=self.classes.tolist()[1])
         params = {**_check_method_params(self.X, self.params, indices=rows), **self._groups_for(model, rows)}
-        return model.fit(_safe_indexing(self.X, rows), _safe_indexing(self.y, rows), **params)
+        return model.fit(_safe_indexing(self.X, rows), _safe_indexing(y, rows), **params)
 
     def _groups_for(self, model: Any, rows: Rows) -> dict[str, Any]:
         """The groups of these rows under the name by which an estimator of this package that searches gets them."""
@@ -167,7 +188,7 @@ class EstimatorFitter:
 
     def scores(self, model: Any, rows: Rows) -> Vector:
         """Higher for the positive class."""
-        return scores_of(model, _safe_indexing(self.X, rows), self.positive)
+        return scores_of(model, _safe_indexing(self.X, rows), known_positive(model, self.classes))
 
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""
@@ -175,13 +196,50 @@ class EstimatorFitter:
 
 
 def _is_own(model: Any) -> bool:
-    """Whether it is an estimator of this package that learns a ranking."""
-    return isinstance(model, LinearScorer | KernelScorer)
+    """Whether it is an estimator of this package."""
+    return isinstance(model, AccuracyElsewhere | KernelScorer)
 
 
 def last_step(model: Any) -> Any:
     """The model itself, or the last step of a pipeline."""
     return model[-1] if isinstance(model, Pipeline) else model
+
+
+def find_own(model: Any) -> Any:
+    """The estimator of this package that a pipeline, a search or a freezer ends in, or that the model is; or None."""
+    while True:
+        if isinstance(model, Pipeline):
+            model = last_step(model)
+        elif isinstance(model, BaseSearchCV | FrozenEstimator):
+            model = model.estimator
+        else:
+            return model if _is_own(model) else None
+
+
+def wanted_positive(estimator: Any, pos_label: Any) -> Any:
+    """The label that is to be positive: the one given, else that of an estimator of this package, else None.
+
+    Raises
+    ------
+    ValueError
+        If the two differ.
+    """
+    wanted = getattr(find_own(estimator), "pos_label", None)
+    if pos_label is None:
+        return wanted
+    if wanted is not None and wanted != pos_label:
+        raise ValueError(
+            f"pos_label of the estimator is {wanted!r}, but positives are {pos_label!r} here. "
+            "Give the same pos_label to both."
+        )
+    return pos_label
+
+
+def known_positive(model: Any, classes: NDArray[Any]) -> Any:
+    """What a fitted scorer calls the second of the two classes: 1 where it was given 0 and 1 in place of them."""
+    known = getattr(model, "classes_", None)
+    is_coded = known is not None and set(to_numpy(known).tolist()) == {0, 1} != set(to_numpy(classes).tolist())
+    return 1 if is_coded else classes[1]
 
 
 def scores_of(model: Any, X: Any, positive: Any) -> Vector:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +12,12 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from taufpl.estimators._units import Units
+from taufpl.exceptions import PositiveLabelWarning
+
+# Labels whose larger one everybody takes for positive, in any numeric type: True is 1, and 1.0 is 1.
+_USUAL = ([0, 1], [-1, 1])
+# Frames between the line of the user and the place where its labels are read.
+_INSIDE = ("taufpl.", "sklearn.", "contextlib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,11 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
     ------
     ValueError
         If there are not exactly two labels, or `pos_label` is not one of them.
+
+    Warns
+    -----
+    PositiveLabelWarning
+        If `pos_label` is None and the labels are other than 0 and 1, -1 and 1, or False and True.
     """
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
@@ -74,13 +87,27 @@ def _positive_place(labels: NDArray[Any], kind: str, pos_label: Any, n_rows: int
             "y must have two classes, negatives and positives; "
             f"got one class only, {labels.tolist()[0]!r}, in {n_rows} rows."
         )
-    positive = 1
-    if pos_label is not None:
-        found = np.flatnonzero(labels == pos_label)
-        if len(found) != 1:
-            raise ValueError(f"pos_label must be one of the labels in y, {labels.tolist()}; got {pos_label!r}.")
-        positive = int(found[0])
-    return positive
+    if pos_label is None:
+        if labels.tolist() not in _USUAL:
+            _warn_taken(*labels.tolist())
+        return 1
+    found = np.flatnonzero(labels == pos_label)
+    if len(found) != 1:
+        raise ValueError(f"pos_label must be one of the labels in y, {labels.tolist()}; got {pos_label!r}.")
+    return int(found[0])
+
+
+def _warn_taken(other: Any, taken: Any) -> None:
+    """Say which label was taken for positive, on the line that called this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(
+        f"{taken!r} is taken for the positive label, the one to find, and not {other!r}, because it is the last in "
+        f"sorted order. Say which one is meant: pos_label={taken!r} or pos_label={other!r}.",
+        PositiveLabelWarning,
+        stacklevel=level,
+    )
 
 
 def split_rows(rows: NDArray[np.intp], positive_rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_method_params, _check_sample_weight,
 from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_table import in_memory, read_part
-from taufpl.estimators._fitters import EstimatorFitter, last_step, scores_of
+from taufpl.estimators._fitters import EstimatorFitter, find_own, known_positive, last_step, scores_of, wanted_positive
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
@@ -62,8 +62,10 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
     n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, n_jobs, random_state
         As in :class:`TauFPLClassifier`. "np" fits the estimator once, and, to measure the recall, `cv` more times.
     pos_label : label, default=None
-        Label of positives; None takes the second in sorted order. An estimator of this package that has none of its own
-        is fitted with it; the scores of other classifiers are turned round where they rank the other class.
+        Label of positives. None takes that of an estimator of this package, where it has one, else the second in sorted
+        order, with a :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False
+        and True. An estimator of this package that has none of its own is fitted with it; the scores of other
+        classifiers are turned round where they rank the other class.
 
     Attributes
     ----------
@@ -81,6 +83,13 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         From negatives that the scorer has not seen; with several tolerances each bound holds by itself.
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
+
+    Notes
+    -----
+    The estimator is fitted on the labels as they are, so that ``class_weight={"fraud": 10}`` means what it says. If it
+    raises a ValueError or a TypeError, it is fitted once more on 0 for negatives and 1 for positives, which is all that
+    XGBoost takes, say: `estimator_.classes_` is then ``[0, 1]``, and `classes_`, `predict` and all else here keep the
+    labels of `y`. An error that remains is raised as it was with the labels.
 
     Examples
     --------
@@ -181,7 +190,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             return self._calibrate(X, y, groups)
         _refuse_pairwise(self.estimator)
         X, y, own, params = _without_weightless(X, y, {"groups": groups, "order": order}, params)
-        labels = with_units(split_labels(y, self.pos_label), X, own["groups"], own["order"])
+        labels = split_labels(y, wanted_positive(self.estimator, self.pos_label))
+        labels = with_units(labels, X, own["groups"], own["order"])
         self.classes_ = labels.classes
         routed = self._routed(params, own["groups"]).estimator.fit
         fitter = EstimatorFitter(self.estimator, X, y, labels, routed)
@@ -198,7 +208,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
                 f"{type(self.estimator).__name__} cannot be fitted on rows that live elsewhere, TauFPLRanker can. "
                 "Fit it on rows in memory and give it fitted, with cv='prefit': rows are then scored where they are."
             )
-        with read_part(self, X, y) as part:
+        with read_part(self, X, y, wanted_positive(self.estimator, self.pos_label)) as part:
             fitter = CloneFitter(self.estimator, X, self.classes_)
             return self._keep_outcome(self._run_block_strategy(fitter, part, self._plan()))
 
@@ -218,7 +228,12 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
                 "a fitted estimator must know its classes to be calibrated on rows that live elsewhere, "
                 f"{type(self.estimator).__name__} has no classes_."
             )
-        return split_labels(to_numpy(known), self.pos_label).classes
+        return self._in_order(to_numpy(known))
+
+    def _in_order(self, known: NDArray[Any]) -> NDArray[Any]:
+        """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""
+        is_ordered = self.pos_label is None and find_own(self.estimator) is not None
+        return known if is_ordered else split_labels(known, self.pos_label).classes
 
     def _routed(self, params: dict[str, Any], groups: Any) -> Bunch:
         if not _routing_enabled():
@@ -262,7 +277,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
                     "name the label of positives by pos_label."
                 )
             return split_labels(y, self.pos_label).classes
-        return split_labels(np.asarray(known), self.pos_label).classes
+        return self._in_order(np.asarray(known))
 
     def _keep_outcome(self, outcome: Outcome) -> Self:
         self.estimators_ = list(outcome.models)
@@ -283,9 +298,10 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
 
     def _raw_scores(self, X: Any) -> Any:
         if is_elsewhere(X):
-            scores = [scores_elsewhere(model, X, self.classes_[1]) for model in self.estimators_]
+            scores = [scores_elsewhere(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
             return sum(scores[1:], scores[0]) / len(scores)
-        return np.mean([scores_of(model, X, self.classes_[1]) for model in self.estimators_], axis=0)
+        scores = [scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
+        return np.mean(scores, axis=0)
 
     def decision_function(self, X: Any) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.

@@ -55,8 +55,10 @@ class TauFPLRanker(LinearScorer):
     max_iter : int, default=None
         Bound on the solver's iterations; None is 1,000 for newton and 100,000 for accelerated.
     pos_label : label, default=None
-        The label of positives; None takes the second of the two in sorted order. Metrics that ask for no label, such as
-        `roc_auc_score`, take the larger one for positive; where `pos_label` is the smaller, give ``y == pos_label``.
+        The label of positives; None takes the second of the two in sorted order, with a
+        :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False and True.
+        Metrics that ask for no label, such as `roc_auc_score`, take the larger one for positive; where `pos_label` is
+        the smaller, give ``y == pos_label``. The scorers of :mod:`taufpl.metrics` ask the estimator.
     callback : callable, default=None
         Gets a :class:`taufpl.solvers.Record` after every iteration, for progress.
 

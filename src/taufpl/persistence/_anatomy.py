@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl.estimators import NeymanPearsonClassifier
-from taufpl.estimators._fitters import scores_of
+from taufpl.estimators._fitters import known_positive, scores_of
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._linear import LinearScorer
 from taufpl.exceptions import ExportError
@@ -41,7 +41,7 @@ class Scorer:
         What its own pipeline does before it.
     final : estimator
     positive : label
-        The label that a high score stands for.
+        What `final` calls the label that a high score stands for.
     linear : Linear or None
     """
 
@@ -115,7 +115,7 @@ def take_apart(model: Any) -> Anatomy:
     check_is_fitted(head)
     scorers: tuple[Scorer, ...]
     if isinstance(head, NeymanPearsonClassifier):
-        scorers, threshold = tuple(_scorer(each, head.classes_[1]) for each in head.estimators_), head.threshold_
+        scorers, threshold = tuple(_scorer(each, head.classes_) for each in head.estimators_), head.threshold_
     else:
         is_kernel = isinstance(head, KernelScorer)
         linear = None if is_kernel else Linear(np.asarray(head.coef_[0], dtype=np.float64), 0.0)
@@ -140,8 +140,9 @@ def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
             return steps, model
 
 
-def _scorer(model: Any, positive: Any) -> Scorer:
+def _scorer(model: Any, classes: NDArray[Any]) -> Scorer:
     steps, final = unwrapped(model)
+    positive = known_positive(final, classes)
     return Scorer(steps, final, positive, _linear(final, positive))
 
 

@@ -55,7 +55,7 @@ def training_summary(model: Any, X: Any = None, y: Any = None) -> dict[str, Any]
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(["fine", "fraud"], [2000, 200])
     >>> X = rng.normal(size=(2200, 3)) + (y == "fraud")[:, np.newaxis]
-    >>> summary = training_summary(TauFPLClassifier(tau=0.05, random_state=0).fit(X, y), X, y)
+    >>> summary = training_summary(TauFPLClassifier(tau=0.05, pos_label="fraud", random_state=0).fit(X, y), X, y)
     >>> summary["tau"], summary["threshold_strategy"], summary["positive_label"], summary["n_negative"]
     (0.05, 'np', 'fraud', 2000)
     """

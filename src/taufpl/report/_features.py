@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, gen_batches
 
-from taufpl.estimators._fitters import last_step
+from taufpl.estimators._fitters import known_positive, last_step
 from taufpl.operators import as_operator
 from taufpl.report._subject import Subject, Vector
 
@@ -104,7 +104,9 @@ def _stages(model: Any, subject: Subject) -> Stage:
         rows = model[:-1].transform(rows)
     last = last_step(model)
     known = getattr(last, "classes_", None)
-    turned = is_outlier_detector(last) or (known is not None and known[-1] != subject.final.classes_[1])
+    turned = is_outlier_detector(last) or (
+        known is not None and known[-1] != known_positive(last, subject.final.classes_)
+    )
     return last, rows, -1.0 if turned else 1.0
 
 
