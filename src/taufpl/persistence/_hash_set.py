@@ -71,7 +71,7 @@ class HashSet:
         return _HEADER.pack(self.size, self.width) + self.buckets.tobytes() + self.remainders.tobytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> tuple[HashSet, bytes]:
+    def from_bytes(cls, data: memoryview) -> tuple[HashSet, memoryview]:
         """Read a set, and give back what follows it.
 
         Raises

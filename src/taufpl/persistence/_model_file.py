@@ -260,9 +260,7 @@ def _read_header(schema: dict[str, Any]) -> ModelHeader:
         raise ModelFileError(f"its header lacks {error}") from error
 
 
-def _build(
-    skops: Any, data: bytes, trusted: list[str], header: ModelHeader
-) -> tuple[Any, SeenRows | None]:
+def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> tuple[Any, SeenRows | None]:
     try:
         with warnings.catch_warnings():
             # One warning for the file says the same as one for every estimator in it.

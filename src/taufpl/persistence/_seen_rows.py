@@ -60,7 +60,7 @@ class Freshness:
 
     @property
     def separable(self) -> bool:
-        """Whether the rows without a hit are as good as fresh ones: not where common rows would be missing from them."""
+        """Whether rows without a hit are as good as fresh ones: not where common rows would be missing from them."""
         return self.repeating <= _HARDLY
 
 
@@ -182,7 +182,7 @@ class SeenRows:
             version, salt, n_parts = _HEADER.unpack_from(data)
             if version != _VERSION:
                 raise ValueError(f"the record of rows is of version {version}, and known is {_VERSION}")
-            seen, rest = cls(), data[_HEADER.size :]
+            seen, rest = cls(), memoryview(data)[_HEADER.size :]
             seen._salt = salt
             for _ in range(n_parts):
                 n_rows, n_repeating = _PART.unpack_from(rest)
