@@ -33,29 +33,33 @@ class Comparison:
         return found
 
     def result(self) -> Freshness | None:
-        """What the hits say; None where the model file keeps no record. What cannot be told is said in a note."""
+        """What the hits say, told in a note where it is not that all rows are new; None where there is no record."""
+        found = self.judge()
         name = self.source.name
-        if self.saved.seen is None:
+        if found is None:
             note(f"{name}: the model file keeps no record of its rows; whether these are new cannot be told.")
-            return None
-        found = self.saved.seen.judge(self.n_hits, self.n_rows)
-        if not found.known:
+        elif not found.known:
             note(
                 f"{name}: whether these rows are new cannot be told: rows of this table repeat by chance, as "
                 f"{percent(found.repeating)} of the training rows do."
             )
-        elif found.n_seen == found.n_rows:
-            note(f"{name}: all {found.n_rows:,} rows have been seen by the model.")
         elif found.n_seen:
-            note(f"{name}: {_seen(found)}{'; they are left out' if found.separable else _MIXED}.")
+            note(f"{name}: {_seen(found)}.")
         return found
 
-
-_MIXED = ", more than chance explains; as rows of this table repeat, which of them are new cannot be told"
+    def judge(self) -> Freshness | None:
+        """What the hits say; None where the model file keeps no record."""
+        seen = self.saved.seen
+        return None if seen is None else seen.judge(self.n_hits, self.n_rows)
 
 
 def _seen(found: Freshness) -> str:
-    return f"{found.n_hits:,} of {found.n_rows:,} rows have been seen by the model"
+    if found.n_seen == found.n_rows:
+        return f"all {found.n_rows:,} rows have been seen by the model"
+    count = f"{found.n_seen:,} of {found.n_rows:,} rows have been seen by the model"
+    if found.separable:
+        return f"{count} and are left out"
+    return f"{count}, more than chance explains; as rows of this table repeat, which are new cannot be told"
 
 
 def left_out(found: Freshness | None) -> bool:
@@ -85,7 +89,8 @@ def fresh_rows(source: Source, saved: Saved, rows: Rows) -> tuple[Rows, int | No
         )
     comparison = Comparison(source, saved)
     hit = comparison.hits(rows)
-    found = comparison.result()
+    found = comparison.judge()
     if found is not None and found.n_seen and not found.separable:
-        raise ValueError(f"{source.name}: {_seen(found)}{_MIXED}. Give rows that came after the model was made.")
+        raise ValueError(f"{source.name}: {_seen(found)}. Give rows that came after the model was made.")
+    comparison.result()
     return rows.take(~hit) if left_out(found) else rows, None if found is None else found.n_seen

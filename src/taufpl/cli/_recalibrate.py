@@ -96,6 +96,7 @@ def _print(document: dict[str, Any]) -> None:
             ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {1 - document['delta']:.0%} confidence"),
             ("recall", percent(document["recall_estimate"])),
             ("negatives used", f"{document['n_negative_used']:,}"),
+            ("seen before", "cannot be told" if (seen := document["n_seen_before"]) is None else f"{seen:,} rows"),
             ("guaranteed", "yes" if document["guaranteed"] else "no"),
         ],
     )

@@ -20,8 +20,10 @@ _PART = struct.Struct("<QQ")
 
 # Hits beyond this quantile of what chance brings are no chance any more.
 _CERTAIN = 1e-4
-# Where more rows than that repeat by chance, a hit says nothing; where fewer than this, every hit can be left out.
-_MOSTLY, _HARDLY = 0.5, 0.005
+# Where chance may bring a larger share of hits than that, a hit says nothing: old rows could hide among them.
+_MOST_CHANCE = 0.5
+# Where no larger share of rows repeats by chance than that, every hit can be left out: common rows are hardly missed.
+_HARDLY = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Freshness:
     n_hits : int
         Those that equal a row which the model has met, or are taken for one.
     chance : float
-        Share of hits that rows which the model has never met would bring: because rows of such a table repeat, as the
-        training rows have shown, and by the false hits of the filter.
+        Largest share of hits that rows which the model has never met may bring: because rows of such a table repeat,
+        up to twice as often as the training rows have shown, and by the false hits of the record.
     repeating : float
         Share of the rows that the model has met which repeat by chance.
     """
@@ -48,8 +50,8 @@ class Freshness:
 
     @property
     def known(self) -> bool:
-        """Whether it can be told at all: not where most rows of such a table repeat by chance."""
-        return self.repeating <= _MOSTLY
+        """Whether it can be told at all: not where many rows of such a table repeat by chance."""
+        return self.chance <= _MOST_CHANCE
 
     @property
     def n_seen(self) -> int | None:
