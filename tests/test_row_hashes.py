@@ -139,6 +139,17 @@ def test_the_order_of_columns_and_the_salt_count():
     assert row_hashes(texts)[0] != row_hashes(texts[["b", "a"]])[0]
 
 
+def test_single_precision_forgets_what_a_file_may_have_lost():
+    X = np.random.default_rng(0).normal(size=(200, 3)) * 10.0 ** np.arange(-1, 2)
+    expected = row_hashes(X, single=True)
+    written = np.array([[float(f"{value:.15g}") for value in row] for row in X])
+    shortest = np.array([[float(str(value)) for value in row] for row in X.astype(np.float32)])
+    for same in (X.astype(np.float32), written, shortest, sparse.csr_array(X), X.astype(object), pd.DataFrame(X)):
+        np.testing.assert_array_equal(row_hashes(same, single=True), expected)
+    assert not np.intersect1d(row_hashes(X), row_hashes(shortest)).size
+    assert len(set(row_hashes(np.array([[1e300], [1.0], [np.inf]]), single=True))) == 2
+
+
 def test_a_text_is_no_number():
     assert row_hashes(np.array([["1"]]))[0] != row_hashes(np.array([[1]]))[0]
     np.testing.assert_array_equal(row_hashes(np.array([["a"]])), row_hashes(np.array([["a"]], dtype=object)))
@@ -158,8 +169,8 @@ def test_blocks_of_any_size_give_the_same(monkeypatch, size):
 
 
 def test_temporary_arrays_are_small():
-    X = np.random.default_rng(0).normal(size=(400_000, 10))
-    table = pd.DataFrame({"text": np.arange(100_000).astype(str)})
+    X = np.random.default_rng(0).normal(size=(200_000, 10))
+    table = pd.DataFrame({"text": np.arange(50_000).astype(str)})
     for data in (X, np.asfortranarray(X), table):
         tracemalloc.start()
         row_hashes(data)

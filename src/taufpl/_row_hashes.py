@@ -22,7 +22,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MISSING = np.array(np.nan).view(np.uint64)[()]
 
 
-def row_hashes(X: Any, salt: int = 0) -> NDArray[np.uint64]:
+def row_hashes(X: Any, salt: int = 0, *, single: bool = False) -> NDArray[np.uint64]:
     r"""64-bit hashes of the rows of a table, whatever holds the table.
 
     .. math:: h(x) = f\Bigl(\sum_j m_j g(x_j) \bmod 2^{64}\Bigr)
@@ -41,6 +41,9 @@ def row_hashes(X: Any, salt: int = 0) -> NDArray[np.uint64]:
         not count. A sparse matrix that is not in CSR format is converted.
     salt : int, default=0
         Its last 64 bits count. Hashes of different salts cannot be compared.
+    single : bool, default=False
+        Round numbers to float32 first, some seven digits: then rows agree with what is left of them after a file that
+        kept nine digits, or float32.
 
     Returns
     -------
@@ -59,13 +62,14 @@ def row_hashes(X: Any, salt: int = 0) -> NDArray[np.uint64]:
     True
     """
     salt &= _MASK
+    words = _Words(salt, single)
     if hasattr(X, "columns"):
-        sums, width = _frame_sums(X, salt), len(X.columns)
+        sums, width = _frame_sums(X, words), len(X.columns)
     else:
         X = X if hasattr(X, "tocsr") else np.asarray(X)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
-        sums, width = (_csr_sums if hasattr(X, "tocsr") else _array_sums)(X, salt), X.shape[1]
+        sums, width = (_csr_sums if hasattr(X, "tocsr") else _array_sums)(X, words), X.shape[1]
     for rows in _blocks(len(sums), _BLOCK):
         sums[rows] = _splitmix(sums[rows] + np.uint64((salt + width * _GOLDEN) & _MASK))
     return sums
@@ -88,14 +92,15 @@ def _multipliers(columns: NDArray[Any], salt: int) -> NDArray[np.uint64]:
     return _splitmix(steps + np.uint64(start)) | np.uint64(1)
 
 
-def _number_words(values: NDArray[Any]) -> NDArray[np.uint64]:
+def _number_words(values: NDArray[Any], *, single: bool = False) -> NDArray[np.uint64]:
     """The map g for numbers, one to one with g(0) = 0.
 
     The last bits of small whole numbers as float64 are all zero, and a product modulo 2^64 would keep them so: the
     first bits are mixed into the last ones.
     """
-    with np.errstate(invalid="ignore"):
-        numbers = np.add(values, 0.0, dtype=np.float64, order="C", casting="unsafe")  # -0.0 becomes 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        rounded = values.astype(np.float32) if single else values
+        numbers = np.add(rounded, 0.0, dtype=np.float64, order="C", casting="unsafe")  # -0.0 becomes 0.0
     missing = np.isnan(numbers)
     words: NDArray[np.uint64] = numbers.view(np.uint64)
     if missing.any():
@@ -109,10 +114,11 @@ def _number_words(values: NDArray[Any]) -> NDArray[np.uint64]:
 class _Words(dict[Any, int]):
     """The map g for values of any type: what is not known yet is computed and kept, up to a bound on memory."""
 
-    def __init__(self, salt: int) -> None:
+    def __init__(self, salt: int, single: bool) -> None:
         super().__init__()
+        self.salt, self._single = salt, single
         self._key = salt.to_bytes(8, "little")
-        self._missing = self._number(np.nan)
+        self._missing = int(self.numbers(np.array([np.nan]))[0])
 
     def __missing__(self, value: Any) -> int:
         if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
@@ -124,16 +130,16 @@ class _Words(dict[Any, int]):
 
     def _word(self, value: Any) -> int:
         if isinstance(value, np.datetime64 | np.timedelta64 | date | timedelta):
-            return self._number(_microseconds(np.array([_without_zone(value)])))
+            return int(_number_words(_microseconds(np.array([_without_zone(value)])))[0])
         if isinstance(value, Real | Decimal | np.bool_):
-            return self._number(float(value))
+            return int(self.numbers(np.array([float(value)]))[0])
         text = value if isinstance(value, str) else repr(value)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._key)
         return int.from_bytes(digest.digest(), "little")
 
-    @staticmethod
-    def _number(value: Any) -> int:
-        return int(_number_words(np.atleast_1d(value))[0])
+    def numbers(self, values: NDArray[Any]) -> NDArray[np.uint64]:
+        """Words of an array of numbers, of its shape."""
+        return _number_words(values, single=self._single)
 
     def of(self, values: Any) -> NDArray[np.uint64]:
         """Words of a column or of a part of it, a NumPy array or a series of pandas or polars."""
@@ -143,14 +149,14 @@ class _Words(dict[Any, int]):
         if array.dtype.kind in "mM":
             return _number_words(_microseconds(array))
         if array.dtype.kind in "biuf":
-            return _number_words(array)
+            return self.numbers(array)
         parts = (array[rows].tolist() for rows in _blocks(len(array), _OBJECTS))
         return np.fromiter((self[value] for part in parts for value in part), np.uint64, len(array))
 
     def _of_pandas_type(self, values: Any) -> NDArray[np.uint64]:
         """Words where pandas has a type of its own: texts, categories, and numbers that may be missing."""
         if values.dtype.kind in "biuf":
-            return _number_words(values.to_numpy(np.float64, na_value=np.nan))
+            return self.numbers(values.to_numpy(np.float64, na_value=np.nan))
         codes, distinct = values.factorize()
         return np.append(self.of(distinct.to_numpy()), np.uint64(self._missing))[codes]
 
@@ -173,10 +179,10 @@ def _blocks(n: int, size: int) -> Iterator[slice]:
     yield from (slice(start, min(n, start + size)) for start in range(0, n, size))
 
 
-def _frame_sums(X: Any, salt: int) -> NDArray[np.uint64]:
+def _frame_sums(X: Any, words: _Words) -> NDArray[np.uint64]:
     """Sums over the columns of a frame, each with its own type."""
-    sums, words = np.zeros(len(X), np.uint64), _Words(salt)
-    for place, multiplier in enumerate(_multipliers(np.arange(len(X.columns)), salt)):
+    sums = np.zeros(len(X), np.uint64)
+    for place, multiplier in enumerate(_multipliers(np.arange(len(X.columns)), words.salt)):
         column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
         for rows in _blocks(len(X), _BLOCK):
             part = column.iloc[rows] if hasattr(column, "iloc") else column[rows]
@@ -184,19 +190,19 @@ def _frame_sums(X: Any, salt: int) -> NDArray[np.uint64]:
     return sums
 
 
-def _array_sums(X: NDArray[Any], salt: int) -> NDArray[np.uint64]:
+def _array_sums(X: NDArray[Any], words: _Words) -> NDArray[np.uint64]:
     """Sums over the columns of a dense array."""
-    sums, words = np.zeros(len(X), np.uint64), _Words(salt)
+    sums = np.zeros(len(X), np.uint64)
     numbers = X.dtype.kind in "biuf"
     for columns in _blocks(X.shape[1], _BLOCK if numbers else 1):
-        multipliers = _multipliers(np.arange(columns.start, columns.stop), salt)
+        multipliers = _multipliers(np.arange(columns.start, columns.stop), words.salt)
         for rows in _blocks(len(X), max(1, _BLOCK // len(multipliers))):
             block = X[rows, columns]
-            sums[rows] += _number_words(block) @ multipliers if numbers else words.of(block[:, 0]) * multipliers
+            sums[rows] += words.numbers(block) @ multipliers if numbers else words.of(block[:, 0]) * multipliers
     return sums
 
 
-def _csr_sums(X: Any, salt: int) -> NDArray[np.uint64]:
+def _csr_sums(X: Any, words: _Words) -> NDArray[np.uint64]:
     """Sums over the stored entries of a sparse matrix: differences of running sums, which wrap around without harm."""
     csr = X.tocsr()
     if not csr.has_canonical_format:
@@ -205,7 +211,7 @@ def _csr_sums(X: Any, salt: int) -> NDArray[np.uint64]:
     sums = np.zeros(csr.shape[0], np.uint64)
     for part in _blocks(len(csr.data), _BLOCK):
         running = np.zeros(part.stop - part.start + 1, np.uint64)
-        np.cumsum(_number_words(csr.data[part]) * _multipliers(csr.indices[part], salt), out=running[1:])
+        np.cumsum(words.numbers(csr.data[part]) * _multipliers(csr.indices[part], words.salt), out=running[1:])
         first = np.searchsorted(csr.indptr, part.start, "right") - 1
         last = np.searchsorted(csr.indptr, part.stop, "left")
         ends = np.clip(csr.indptr[first : last + 1], part.start, part.stop) - part.start

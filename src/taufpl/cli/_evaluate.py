@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import typer
 
 from taufpl.cli._errors import BROKEN, note
+from taufpl.cli._fresh import Comparison, left_out
 from taufpl.cli._options import ChunkRows, Data, Model, OtherDelta, Target
 from taufpl.cli._output import Json, number, percent, print_facts, print_json, working
 from taufpl.cli._rows import CHUNK_ROWS, Rows, stream_rows
@@ -20,6 +21,7 @@ _VERDICTS = {
     "kept": "kept: the upper bound is within the tolerance",
     "broken": "BROKEN: even the lower bound is above the tolerance",
     "open": "cannot be told from so few negatives",
+    "seen": "cannot be told: the model has seen these rows, or some of them",
 }
 
 
@@ -43,6 +45,9 @@ class Counts:
         self.true_positives += int((flagged & positive).sum())
         self.n_unlabelled += int((rows.labels < 0).sum())
 
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
+
 
 def evaluate_command(
     model: Model,
@@ -59,24 +64,33 @@ def evaluate_command(
     """
     source = find_source(data)
     saved = open_model(model)
-    counts = Counts()
+    unseen, repeated, comparison = Counts(), Counts(), Comparison(source, saved)
     wanted = saved.target_in(source, target)
     with working(f"reading {data}") as tell:
         for rows in stream_rows(source, saved.layout, classes=saved.classes, target=wanted, chunk=chunk_rows):
-            counts.add(saved.scores(rows), rows)
+            hit, scores = comparison.hits(rows), saved.scores(rows)
+            unseen.add(scores[~hit], rows.take(~hit))
+            repeated.add(scores[hit], rows.take(hit))
             tell(f"{rows.start + len(rows):,} rows")
+    found = comparison.result()
+    n_seen, only_unseen = None if found is None else found.n_seen, left_out(found) and unseen.n_negative > 0
+    counts = unseen if only_unseen else unseen + repeated
     if counts.n_unlabelled:
         note(f"{source.name}: {counts.n_unlabelled:,} rows without a label are left out.")
     if not counts.n_negative:
         raise ValueError(f"{source.name}: there are no negatives, {saved.classes[0]!r}, to measure FPR on.")
     known = saved.header.training
-    if (counts.n_negative, counts.n_positive) == (known.get("n_negative"), known.get("n_positive")):
+    same_size = (counts.n_negative, counts.n_positive) == (known.get("n_negative"), known.get("n_positive"))
+    if n_seen is None and same_size:
         note(f"{source.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
-    document = measure(saved, counts, saved.delta if delta is None else delta)
+    document = {**measure(saved, counts, saved.delta if delta is None else delta), "n_seen_before": n_seen}
+    flattered = document["verdict"] == "kept" and bool(n_seen) and not only_unseen
+    if flattered:
+        document["verdict"] = "open"
     if as_json:
         print_json(document)
     else:
-        _print(document, str(data))
+        _print(document, str(data), _VERDICTS["seen" if flattered else document["verdict"]])
     if document["verdict"] == "broken":
         raise typer.Exit(BROKEN)
 
@@ -112,12 +126,13 @@ def _precision(counts: Counts) -> float | None:
     return counts.true_positives / alarms if alarms and counts.n_positive else None
 
 
-def _print(document: dict[str, Any], title: str) -> None:
-    sure = f"{1 - document['delta']:.0%} confidence"
+def _print(document: dict[str, Any], title: str, verdict: str) -> None:
+    sure, n_seen = f"{1 - document['delta']:.0%} confidence", document["n_seen_before"]
     print_facts(
         title,
         [
             ("rows", f"{document['n_negative']:,} negative, {document['n_positive']:,} positive"),
+            ("seen before", "cannot be told" if n_seen is None else f"{n_seen:,} rows"),
             ("tolerance", percent(document["tau"])),
             ("FPR", f"{percent(document['fpr'])} ({document['n_false_positive']:,} false alarms)"),
             ("FPR bounds", f"at least {percent(document['fpr_lower_bound'])}, at most "
@@ -125,6 +140,6 @@ def _print(document: dict[str, Any], title: str) -> None:
             ("recall", percent(document["recall"])),
             ("NP-score", number(document["np_score"])),
             ("precision", percent(document["precision"])),
-            ("tolerance", _VERDICTS[document["verdict"]]),
+            ("tolerance", verdict),
         ],
     )  # fmt: skip

@@ -21,7 +21,7 @@ from taufpl.cli._output import Json, check_output, number, percent, print_facts,
 from taufpl.cli._pipelines import Settings, fit, head_of, screen_for
 from taufpl.cli._rows import Training, Wanted, load_training
 from taufpl.cli._source import Source, find_source
-from taufpl.persistence import fingerprint, save_model
+from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.thresholding import negatives_needed
 
 
@@ -128,14 +128,14 @@ def _fit_file(source: Source, output: Path, wanted: Wanted, settings: Settings) 
     began = time.perf_counter()
     with working(f"reading {source.name}") as tell:
         training = load_training(source, wanted, partial(_training_rows, source, settings))
-        record = _record(training)
+        record, seen = _record(training), SeenRows(training.X)
         read = time.perf_counter()
         tell(f"fitting on {len(training.y):,} rows")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fitted = fit(training, settings)
         tell(f"writing {output}")
-        header = save_model(fitted, output, training=record)
+        header = save_model(fitted, output, training=record, seen=seen)
     document = {
         "output": str(output),
         **_results(fitted),

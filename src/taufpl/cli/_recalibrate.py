@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from taufpl.cli._fresh import fresh_rows
 from taufpl.cli._options import Model, Target
 from taufpl.cli._output import Json, check_output, number, percent, print_facts, print_json, working
 from taufpl.cli._rows import Rows, load_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import TABLES, Source, find_source
 from taufpl.cli._tables import read_names
-from taufpl.persistence import fingerprint, save_model
+from taufpl.persistence import save_model
 from taufpl.thresholding import negatives_needed
 
 # What a header says that only the fit could know.
@@ -44,7 +45,8 @@ def recalibrate_command(
     with working(f"reading {negatives}"):
         rows = load_rows(source, saved.layout, saved.classes if labelled is not None else None, labelled)
         before = saved.head.threshold_
-        _recalibrate(source, saved, rows, path)
+        fresh, n_seen = fresh_rows(source, saved, rows)
+        _recalibrate(source, saved, fresh, n_seen, path)
     found = saved.head.evidence_
     evidence = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
     document = {
@@ -57,6 +59,7 @@ def recalibrate_command(
         "fpr_upper_bound": evidence.fpr_upper_bound,
         "recall_estimate": evidence.tpr_estimate,
         "n_negative_used": evidence.n_negative,
+        "n_seen_before": n_seen,
         "guaranteed": evidence.guaranteed,
     }
     if as_json:
@@ -65,21 +68,23 @@ def recalibrate_command(
         _print(document)
 
 
-def _recalibrate(source: Source, saved: Saved, rows: Rows, path: Path) -> None:
+def _recalibrate(source: Source, saved: Saved, rows: Rows, n_seen: int | None, path: Path) -> None:
     """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
     n_negative = len(rows) if rows.labels is None else int(np.sum(rows.labels == 0))
     needed = negatives_needed(saved.tau, saved.delta)
     if n_negative < needed:
+        unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
         raise ValueError(
-            f"{source.name}: {n_negative:,} negatives are too few for the guarantee at tau {saved.tau:g} and delta "
-            f"{saved.delta:g}; {needed:,} are needed."
+            f"{source.name}: {n_negative:,} negatives{unseen} are too few for the guarantee at tau {saved.tau:g} and "
+            f"delta {saved.delta:g}; {needed:,} are needed."
         )
-    _check_fresh(source, saved, rows)
     saved.recalibrate(rows)
+    seen = None if saved.seen is None else saved.seen.add(rows.X)
     # What the model tells itself is told anew; what was added when it was fitted stays.
     kept = {name: saved.header.training[name] for name in _KEPT if name in saved.header.training}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    save_model(saved.model, path, training={**kept, "recalibrated": {"at": now, "n_negative": n_negative}})
+    training = {**kept, "recalibrated": {"at": now, "n_negative": n_negative}}
+    save_model(saved.model, path, training=training, seen=seen)
 
 
 def _print(document: dict[str, Any]) -> None:
@@ -91,19 +96,10 @@ def _print(document: dict[str, Any]) -> None:
             ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {1 - document['delta']:.0%} confidence"),
             ("recall", percent(document["recall_estimate"])),
             ("negatives used", f"{document['n_negative_used']:,}"),
+            ("seen before", "cannot be told" if (seen := document["n_seen_before"]) is None else f"{seen:,} rows"),
             ("guaranteed", "yes" if document["guaranteed"] else "no"),
         ],
     )
-
-
-def _check_fresh(source: Source, saved: Saved, rows: Rows) -> None:
-    """Refuse the rows that the model was fitted on: a guarantee from them would be false."""
-    known = saved.header.training.get("fingerprint")
-    labels = None if rows.labels is None else np.asarray(saved.head.classes_)[rows.labels]
-    if labels is not None and known == fingerprint(rows.X, labels):
-        raise ValueError(
-            f"{source.name}: the model was fitted on these very rows; a guarantee takes negatives it has never seen."
-        )
 
 
 def _target(source: Source, given: str | None, known: str | None) -> str | None:

@@ -8,12 +8,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from taufpl.cli._fresh import Comparison, is_training_file
 from taufpl.cli._options import BaseRate, Data, Model, Target
 from taufpl.cli._output import Json, check_output, print_json, working
 from taufpl.cli._rows import load_rows
 from taufpl.cli._saved import open_model
 from taufpl.cli._source import find_source
-from taufpl.persistence import fingerprint
 from taufpl.report import write_report
 
 
@@ -33,7 +33,7 @@ def report_command(
 ) -> None:
     """Write a report on a model as one HTML file that needs nothing else.
 
-    Only with --new it may call the promise kept. Rows that the model was fitted on are recognised.
+    Only with --new it may call the promise kept. Rows that the model has seen are recognised and left out of it.
     """
     source = find_source(data)
     check_output(output, data, model)
@@ -42,7 +42,10 @@ def report_command(
         rows = load_rows(source, saved.layout, saved.classes, saved.target_in(source, target))
         assert rows.labels is not None
         y = np.asarray(saved.head.classes_)[rows.labels]
-        trained_on = saved.header.training.get("fingerprint") == fingerprint(rows.X, y)
+        comparison = Comparison(source, saved)
+        comparison.hits(rows)
+        n_seen = None if (found := comparison.result()) is None else found.n_seen
+        trained_on = n_seen == len(rows) or is_training_file(saved, rows)
         tell(f"writing {output}")
         write_report(
             saved.model,
@@ -54,9 +57,10 @@ def report_command(
             base_rate=base_rate,
             n_examples=examples,
             data_is_new=False if trained_on else True if is_new else None,
+            seen=saved.seen,
         )
-    document = {"output": str(output), "n_rows": len(rows), "trained_on": trained_on}
+    document = {"output": str(output), "n_rows": len(rows), "n_seen_before": n_seen, "trained_on": trained_on}
     if as_json:
         print_json(document)
     else:
-        print(f"{output}: {len(rows):,} rows{', which the model was fitted on' if trained_on else ''}")
+        print(f"{output}: {len(rows):,} rows{', which the model has seen' if trained_on else ''}")

@@ -107,6 +107,13 @@ class Rows:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    def take(self, kept: NDArray[np.bool_]) -> Rows:
+        """Some of the rows, by a mask."""
+        places = np.flatnonzero(kept)
+        X = self.X.iloc[places] if hasattr(self.X, "iloc") else self.X[places]
+        labels = None if self.labels is None else self.labels[places]
+        return replace(self, X=X, labels=labels, ids=None if self.ids is None else self.ids.take(places))
+
 
 def load_training(source: Source, wanted: Wanted, divide: Divide) -> Training:
     """Read a file, tell which rows train, what the columns are by those alone, and make X and y of all rows.
@@ -338,12 +345,11 @@ def load_rows(
     rows = Rows(X, np.concatenate(found) if found else None, ids, 0)
     if rows.labels is None or (rows.labels >= 0).all():
         return rows
-    keep = np.flatnonzero(rows.labels >= 0)
-    note(f"{source.name}: {len(rows) - keep.size:,} rows without a label are left out.")
-    if not keep.size:
+    labelled = rows.take(rows.labels >= 0)
+    note(f"{source.name}: {len(rows) - len(labelled):,} rows without a label are left out.")
+    if not len(labelled):
         raise ValueError(f"{source.name}: no row has a label.")
-    kept = X[keep] if layout.is_sparse else X.iloc[keep]
-    return replace(rows, X=kept, labels=rows.labels[keep], ids=None if ids is None else ids[keep])
+    return labelled
 
 
 def _check_present(source: Source, names: Sequence[str], wanted: Sequence[str], why: str = "") -> None:

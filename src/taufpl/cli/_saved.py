@@ -14,7 +14,7 @@ from taufpl.cli._layout import Layout, layout_of
 from taufpl.cli._pipelines import before, head_of
 from taufpl.cli._rows import Rows
 from taufpl.cli._source import TABLES, Source
-from taufpl.persistence import ModelHeader, load_model
+from taufpl.persistence import ModelHeader, SeenRows, load_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Saved:
     model: Any
     header: ModelHeader
     layout: Layout
+    seen: SeenRows | None
 
     @property
     def head(self) -> Any:
@@ -83,4 +84,4 @@ def open_model(path: Path) -> Saved:
     saved = load_model(path)
     if not hasattr(head_of(saved.model), "evidence_"):
         raise ValueError(f"{path}: is a ranking without a threshold that was chosen; fit a classifier.")
-    return Saved(path, saved.model, saved.header, layout_of(saved.header, saved.model))
+    return Saved(path, saved.model, saved.header, layout_of(saved.header, saved.model), saved.seen)

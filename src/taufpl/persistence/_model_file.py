@@ -22,6 +22,7 @@ from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
 from taufpl.persistence._audit import read_schema, refused_types
+from taufpl.persistence._seen_rows import SeenRows
 from taufpl.persistence._soundness import check_sound
 from taufpl.persistence._summary import plain, training_summary
 from taufpl.persistence._trusted import TRUSTED
@@ -67,10 +68,13 @@ class SavedModel:
     model : estimator
         Fitted, with its preprocessing where it was a pipeline.
     header : ModelHeader
+    seen : SeenRows or None
+        Record of the rows that the model has met; None where the file holds none.
     """
 
     model: Any
     header: ModelHeader
+    seen: SeenRows | None = None
 
 
 def save_model(
@@ -78,6 +82,7 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     training: Mapping[str, Any] | None = None,
+    seen: SeenRows | None = None,
     trusted: Iterable[str] = (),
 ) -> ModelHeader:
     """Write a fitted model into a file that others can load without trusting you.
@@ -95,6 +100,9 @@ def save_model(
     training : mapping, default=None
         What the header shall say beside what the model tells itself: ``training_summary(model, X, y)`` with the rows
         of each class and the fingerprint of the data, or notes of your own. Plain values only.
+    seen : SeenRows, default=None
+        Record of all rows that the model and its threshold have met, for example ``SeenRows(X)``, ten bits a row: with
+        it, whoever has the file can tell whether rows are new to the model.
     trusted : iterable of str, default=()
         Full names of types beyond this library, scikit-learn, NumPy and SciPy that the model holds. Whoever loads the
         file must name them too.
@@ -118,22 +126,26 @@ def save_model(
     >>> import numpy as np
     >>> from pathlib import Path
     >>> from taufpl import TauFPLClassifier
-    >>> from taufpl.persistence import load_model, save_model, training_summary
+    >>> from taufpl.persistence import SeenRows, load_model, save_model, training_summary
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [2000, 200])
     >>> X = rng.normal(size=(2200, 3)) + y[:, np.newaxis]
     >>> model = TauFPLClassifier(tau=0.05, random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "screen.skops"
-    ...     header = save_model(model, path, training=training_summary(model, X, y))
+    ...     header = save_model(model, path, training=training_summary(model, X, y), seen=SeenRows(X))
     ...     saved = load_model(path)
     >>> bool(np.array_equal(saved.model.predict(X), model.predict(X))), saved.header.training["n_positive"]
     (True, 200)
+    >>> saved.seen.count(X)
+    2200
     """
     skops = require("skops.io", "models", _PURPOSE)
     header = _header({**training_summary(model), **plain(training or {})})
     trusted = (trusted,) if isinstance(trusted, str) else tuple(trusted)
     container = {"header": json.dumps(asdict(header)), "model": model}
+    if seen is not None:
+        container["seen"] = np.frombuffer(seen.to_bytes(), np.uint8)
     try:
         data = skops.dumps(container, compression=zipfile.ZIP_DEFLATED)
         refused = refused_types(read_schema(data, max_bytes=2**62), trusted)
@@ -167,7 +179,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
     Returns
     -------
     SavedModel
-        With `model` and `header`.
+        With `model`, `header` and `seen`.
 
     Raises
     ------
@@ -198,11 +210,11 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
                 f"it holds types that are not known here: {', '.join(refused)}. Nothing of it was loaded. If you know "
                 "them, name them by trusted"
             )
-        model = _build(skops, data, [*TRUSTED, *trusted], header)
+        model, seen = _build(skops, data, [*TRUSTED, *trusted], header)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}.") from error.__cause__
     _warn_of_versions(path, header)
-    return SavedModel(model, header)
+    return SavedModel(model, header, seen)
 
 
 def _header(training: dict[str, Any]) -> ModelHeader:
@@ -248,12 +260,13 @@ def _read_header(schema: dict[str, Any]) -> ModelHeader:
         raise ModelFileError(f"its header lacks {error}") from error
 
 
-def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> Any:
+def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> tuple[Any, SeenRows | None]:
     try:
         with warnings.catch_warnings():
             # One warning for the file says the same as one for every estimator in it.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            model = skops.loads(data, trusted=trusted)["model"]
+            container = skops.loads(data, trusted=trusted)
+        model, seen = container["model"], container.get("seen")
         check_sound(model)
         training_summary(model)
     except ModelFileError:
@@ -264,7 +277,14 @@ def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> 
         raise ModelFileError(
             f"its content does not make a model ({type(error).__name__}: {error}){hint if other else ''}"
         ) from error
-    return model
+    return model, None if seen is None else _read_seen(seen)
+
+
+def _read_seen(content: Any) -> SeenRows:
+    try:
+        return SeenRows.from_bytes(np.asarray(content, np.uint8).tobytes())
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"its record of the rows that the model has met cannot be read: {error}") from error
 
 
 def _warn_of_versions(path: str | os.PathLike[str], header: ModelHeader) -> None:

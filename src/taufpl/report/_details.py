@@ -117,7 +117,7 @@ def _examples(found: Findings, rows: Any, caption: str) -> str:
         tone = "good" if alarm == positive else "bad"
         lines.append(
             [
-                f"<span>{text(_short(row_name(subject.outer, row)))}</span>",
+                f"<span>{text(_short(row_name(subject.outer, row, found.given.kept)))}</span>",
                 score(value),
                 _distance(value, subject.threshold),
                 text(_short(str(labels[positive]))),

@@ -186,7 +186,9 @@ def _largest(values: Vector, n: int) -> list[int]:
     return [int(i) for i in order if size[i] > 0]
 
 
-def row_name(X: Any, row: int) -> str:
-    """Label of a row of a frame, or its number."""
+def row_name(X: Any, row: int, kept: Any = None) -> str:
+    """Label of a row of a frame, or its number among the rows that were given, where only some were kept."""
     index = getattr(X, "index", None)
-    return str(row) if index is None or callable(index) else str(index[row])
+    if index is None or callable(index):
+        return str(row if kept is None else kept[row])
+    return str(index[row])

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+from taufpl.persistence import SeenRows
 from taufpl.plotting._scores import find_attribute
 from taufpl.report._features import Features, features_of
 from taufpl.report._figures import Rates, Traffic, rates_at, slider
+from taufpl.report._fresh import Given, leave_out_seen
 from taufpl.report._plots import histogram_edges, roc_axis
 from taufpl.report._promise import Promise, Verdict, promise_of, verdict_on
 from taufpl.report._subject import Subject, Vector, judge
@@ -36,6 +38,8 @@ class Findings:
     traffic : Traffic
     is_new : bool or None
         Whether the model has not seen the rows; None if nobody knows.
+    given : Given
+        The rows, and what a record of the rows that the model has met says about them.
     features : Features
     training : Training or None
     slider : dict or None
@@ -51,6 +55,7 @@ class Findings:
     promise: Promise
     traffic: Traffic
     is_new: bool | None
+    given: Given
     features: Features
     training: Training | None
     slider: dict[str, Any] | None
@@ -88,6 +93,7 @@ class Findings:
             "promise": self.promise.kind,
             "verdict": self.verdict.kind,
             "data_is_new": self.is_new,
+            "n_seen_before": None if self.given.freshness is None else self.given.freshness.n_seen,
             "n_negative": used.n_negative,
             "n_positive": used.n_positive,
             "volume_per_day": self.traffic.volume,
@@ -125,6 +131,7 @@ def investigate(
     feature_names: Any,
     training: Any,
     data_is_new: bool | None,
+    seen: SeenRows | None,
 ) -> Findings:
     """Check what was given and find out all that there is to say."""
     n_examples = check_count("n_examples", n_examples)
@@ -135,9 +142,10 @@ def investigate(
     traffic = Traffic(_check_volume(volume_per_day), None if base_rate is None else _check_base_rate(base_rate))
     if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
         raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
-    subject = judge(model, X, y)
+    given = leave_out_seen(X, y, data_is_new, seen)
+    subject = judge(model, given.X, given.y)
     compared = None if training is None else compare(subject, training)
-    is_new = settled(data_is_new, compared, _num_samples(X))
+    is_new = settled(given.is_new, compared, _num_samples(given.X))
     rates = tuple(rates_at(subject, threshold, subject.delta) for threshold in subject.thresholds)
     verdicts = tuple(
         verdict_on(each, tau, subject.delta, is_new) for each, tau in zip(rates, subject.taus, strict=True)
@@ -152,6 +160,7 @@ def investigate(
         promise_of(subject),
         traffic,
         is_new,
+        given,
         features_of(subject, feature_names),
         compared,
         None if steps is None else {**steps, "own": steps["tau"].index(subject.tau)},

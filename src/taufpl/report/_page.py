@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from taufpl._files import write_whole
+from taufpl.persistence import SeenRows
 from taufpl.report import _details, _sections
 from taufpl.report._findings import Findings, investigate
 from taufpl.report._format import rate
@@ -26,6 +27,7 @@ def render_report(
     feature_names: Any = None,
     training: Any = None,
     data_is_new: bool | None = None,
+    seen: SeenRows | None = None,
 ) -> str:
     """Report on a fitted model as one HTML page that needs nothing else: no network, no other file.
 
@@ -56,6 +58,9 @@ def render_report(
     data_is_new : bool, default=None
         Whether neither the model nor its threshold has seen the given rows. Unless they are new, the report does not
         call a promise kept.
+    seen : SeenRows, default=None
+        Record of the rows that the model has met, as :func:`taufpl.persistence.load_model` gives it. Rows that it knows
+        are left out and counted; where it knows all of them they are not new, whatever `data_is_new` says.
 
     Returns
     -------
@@ -92,6 +97,7 @@ def render_report(
         feature_names=feature_names,
         training=training,
         data_is_new=data_is_new,
+        seen=seen,
     )
     return fill(
         "page.html",
@@ -118,6 +124,7 @@ def write_report(
     feature_names: Any = None,
     training: Any = None,
     data_is_new: bool | None = None,
+    seen: SeenRows | None = None,
 ) -> Path:
     """Write the page of :func:`render_report` to a file.
 
@@ -129,7 +136,7 @@ def write_report(
         As in :func:`render_report`.
     path : str or path-like
         Where to write; folders are made as needed, and a file that is there is replaced.
-    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new
+    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen
         As in :func:`render_report`.
 
     Returns
@@ -162,6 +169,7 @@ def write_report(
         feature_names=feature_names,
         training=training,
         data_is_new=data_is_new,
+        seen=seen,
     )
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -43,22 +43,24 @@ def novelty_note(found: Findings) -> str:
     training, n = found.training, found.subject.scores.size
     shared = None if training is None else training.n_shared
     overlap = "" if shared is None else f" {count(shared)} of {counted(n, 'row')} have the features of a training row."
+    record = found.given.sentence()
     if found.is_new:
         known = "None of these rows has the features of a training row." if shared == 0 else ""
         strange = overlap if shared else ""
         return note(
-            f"<strong>New data.</strong> The rows of this report were not used to build the model. {known}{strange}",
+            f"<strong>New data.</strong> The rows of this report were not used to build the model. {known}{strange}"
+            f"{record}",
             "good",
         )
     if found.is_new is None:
         return note(
             "<strong>New data? Not known.</strong> If the model has seen these rows, or its threshold was set on them, "
-            f"they flatter it, and the rates below prove nothing about new cases.{overlap}",
+            f"they flatter it, and the rates below prove nothing about new cases.{overlap}{record}",
             "open",
         )
     return note(
         "<strong>Not new data.</strong> The model was built with these rows, and they flatter it: the rates below "
-        f"describe the past and prove nothing about new cases.{overlap}",
+        f"describe the past and prove nothing about new cases.{overlap}{record}",
         "open",
     )
 
