@@ -18,11 +18,13 @@ from taufpl.plotting import ROCDisplay
 
 TAU = 0.02
 X, y = load_spambase(return_X_y=True)
-X = np.log1p(X)
+# A mail that came twice is no new evidence.
+X, first = np.unique(np.log1p(X), axis=0, return_index=True)
+y = y[first]
 X, new_X, y, new_y = train_test_split(X, y, test_size=0.25, stratify=y, random_state=0)
 
 # %%
-# Half of the negatives train, the other half chooses the threshold.
+# Half of the negatives train, the others choose the threshold.
 
 boosting = HistGradientBoostingClassifier(max_iter=60, random_state=0)
 models = {

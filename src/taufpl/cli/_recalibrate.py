@@ -35,7 +35,7 @@ def recalibrate_command(
     """Choose the threshold anew from fresh negatives, with a guarantee; the scorer stays as it is.
 
     Where the file has the column with the labels, its negatives choose and its positives tell the recall. Without that
-    column all rows count as negatives.
+    column all rows count as negatives. Where the model was fitted with --group, the file must have that column, too.
     """
     source = find_source(negatives)
     path = output or model
@@ -43,7 +43,8 @@ def recalibrate_command(
     saved = open_model(model)
     labelled = _target(source, target, saved.layout.target)
     with working(f"reading {negatives}"):
-        rows = load_rows(source, saved.layout, saved.classes if labelled is not None else None, labelled)
+        classes = saved.classes if labelled is not None else None
+        rows = load_rows(source, saved.layout, classes, labelled, id_column=saved.layout.group)
         before = saved.head.threshold_
         fresh, n_seen = fresh_rows(source, saved, rows)
         _recalibrate(source, saved, fresh, n_seen, path)
@@ -61,6 +62,7 @@ def recalibrate_command(
         "n_negative_used": evidence.n_negative,
         "n_seen_before": n_seen,
         "guaranteed": evidence.guaranteed,
+        "caveats": list(evidence.caveats),
     }
     if as_json:
         print_json(document)
@@ -70,12 +72,14 @@ def recalibrate_command(
 
 def _recalibrate(source: Source, saved: Saved, rows: Rows, n_seen: int | None, path: Path) -> None:
     """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
-    n_negative = len(rows) if rows.labels is None else int(np.sum(rows.labels == 0))
+    is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
+    n_negative = int(is_negative.sum()) if rows.ids is None else np.unique(rows.ids[is_negative]).size
     needed = negatives_needed(saved.tau, saved.delta)
     if n_negative < needed:
+        what = "negatives" if rows.ids is None else "groups with negatives"
         unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
         raise ValueError(
-            f"{source.name}: {n_negative:,} negatives{unseen} are too few for the guarantee at tau {saved.tau:g} and "
+            f"{source.name}: {n_negative:,} {what}{unseen} are too few for the guarantee at tau {saved.tau:g} and "
             f"delta {saved.delta:g}; {needed:,} are needed."
         )
     saved.recalibrate(rows)
@@ -97,7 +101,7 @@ def _print(document: dict[str, Any]) -> None:
             ("recall", percent(document["recall_estimate"])),
             ("negatives used", f"{document['n_negative_used']:,}"),
             ("seen before", "cannot be told" if (seen := document["n_seen_before"]) is None else f"{seen:,} rows"),
-            ("guaranteed", "yes" if document["guaranteed"] else "no"),
+            ("guaranteed", "yes" if document["guaranteed"] else f"no: {'; '.join(document['caveats'])}"),
         ],
     )
 

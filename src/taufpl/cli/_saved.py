@@ -55,7 +55,7 @@ class Saved:
     def recalibrate(self, rows: Rows) -> None:
         """Choose the threshold anew; rows without labels are negatives."""
         labels = None if rows.labels is None else np.asarray(self.head.classes_)[rows.labels]
-        self.head.recalibrate(before(self.model, rows.X), labels)
+        self.head.recalibrate(before(self.model, rows.X), labels, groups=rows.ids)
 
     def target_in(self, source: Source, given: str | None) -> str | None:
         """The column with the labels: as given, or as in the training data."""

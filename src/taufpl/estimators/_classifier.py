@@ -29,7 +29,6 @@ from taufpl.estimators._thresholded import (
     ThresholdedMixin,
     finite,
     forget,
-    with_units,
 )
 from taufpl.estimators._units import refuse_units
 from taufpl.operators import as_operator, is_elsewhere
@@ -233,7 +232,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
             refuse_units(groups, order)
             return fit_elsewhere(self, X, y)
         X, labels = self._read(X, y)
-        labels = with_units(labels, X, groups, order)
+        labels = self._with_units(labels, X, groups, order)
         operator = as_operator(X)
         if self._is_automatic():
             fitter: AutoFitter | LinearFitter = AutoFitter(X, operator, labels, self.tau, self.cv, self.n_jobs)

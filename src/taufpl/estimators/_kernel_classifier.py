@@ -16,7 +16,7 @@ from taufpl.estimators._kernel_fitter import KernelFitter, KernelModel, Wanted
 from taufpl.estimators._kernel_rows import Vector
 from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, score_rounding
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget, with_units
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.kernels import Kernel, make_kernel
 from taufpl.thresholding import Evidence
 
@@ -197,7 +197,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         """
         forget(self, "cv_results_")
         X, labels = self._read(X, y)
-        labels = with_units(labels, X, groups, order)
+        labels = self._with_units(labels, X, groups, order)
         # A parameter that does not suit the rows is refused before anything is divided.
         self._make("median" if self.gamma == "cv" else self.gamma, X)
         plan = self._plan()

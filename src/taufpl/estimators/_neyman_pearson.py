@@ -28,7 +28,7 @@ from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
 from taufpl.estimators._strategies import Outcome, largest
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget, with_units
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
 from taufpl.operators import is_elsewhere, lazy_labels
 from taufpl.operators._compat import is_foreign_array
@@ -191,7 +191,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         _refuse_pairwise(self.estimator)
         X, y, own, params = _without_weightless(X, y, {"groups": groups, "order": order}, params)
         labels = split_labels(y, wanted_positive(self.estimator, self.pos_label))
-        labels = with_units(labels, X, own["groups"], own["order"])
+        labels = self._with_units(labels, X, own["groups"], own["order"])
         self.classes_ = labels.classes
         routed = self._routed(params, own["groups"]).estimator.fit
         fitter = EstimatorFitter(self.estimator, X, y, labels, routed)

@@ -128,6 +128,10 @@ class Outcome:
     evidence: tuple[Evidence, ...]
     scale: float
 
+    def without_guarantee(self, caveat: str) -> Outcome:
+        """The same, for a reason that voids the guarantee."""
+        return replace(self, evidence=tuple(each.without_guarantee(caveat) for each in self.evidence))
+
 
 def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     """`np`: negatives that are held out, and never fitted on, choose the threshold with a guarantee."""
@@ -136,11 +140,9 @@ def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     model = fitter.fit(held.train)
     scores = fitter.scores(model, held.negatives)
     rule = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient)
-    evidence = rule.choose_all(scores)
+    outcome = Outcome((model,), _with_recall(fitter, plan, held, model, rule.choose_all(scores)), largest(scores))
     caveat = repeats_caveat(fitter.units.repeats, held.train, held.negatives)
-    if caveat:
-        evidence = tuple(each.without_guarantee(caveat) for each in evidence)
-    return Outcome((model,), _with_recall(fitter, plan, held, model, evidence), largest(scores))
+    return outcome if caveat is None else outcome.without_guarantee(caveat)
 
 
 def _with_recall(

@@ -22,7 +22,7 @@ from taufpl.estimators._holdout import divide, settled
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._repeats import find_repeats, repeats_caveat
 from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome, Plan
-from taufpl.estimators._units import Rows, read_units, refuse_units, with_repeats
+from taufpl.estimators._units import Rows, read_units, refuse_units
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import is_elsewhere
 from taufpl.operators._foreign import to_numpy
@@ -62,7 +62,7 @@ class ThresholdedMixin(ABC):
     rule: str
     combine: str
     holdout: float | str
-    measure_recall: bool
+    measure_recall: bool = True  # models of older files do not say
     insufficient: Any
     random_state: Any
     n_jobs: int | None
@@ -141,13 +141,21 @@ class ThresholdedMixin(ABC):
         self, X: Any, scores: Vector, labels: TwoClasses, groups: Any, choose: Callable[..., tuple[Evidence, ...]]
     ) -> tuple[Evidence, ...]:
         """Evidence from scores of rows that a fitted scorer has not seen: one negative of each group chooses."""
-        units = with_units(labels, X, groups, None).units
+        units = self._with_units(labels, X, groups).units
         negatives = units.one_each(labels.negative_rows, self._plan().seed)
         evidence = choose(scores[negatives])
         caveat = repeats_caveat(units.repeats, negatives[:0], negatives)
-        if caveat:
+        if caveat is not None:
             evidence = tuple(each.without_guarantee(caveat) for each in evidence)
         return tuple(each.with_recall(scores[labels.positive_rows]) for each in evidence)
+
+    def _with_units(self, labels: TwoClasses, X: Any, groups: Any, order: Any = None) -> TwoClasses:
+        """Labels with the units of the rows; copies are looked for where a promise is made and no groups are given."""
+        units = read_units(groups, order, X.shape[0] if hasattr(X, "shape") else len(X))
+        promises = self.threshold != "train" and (self.threshold != "oob" or self.delta is not None)
+        if groups is None and promises:
+            units = replace(units, repeats=find_repeats(X, labels.negative_rows))
+        return replace(labels, units=units)
 
     @abstractmethod
     def _raw_scores(self, X: Any) -> Any:
@@ -179,9 +187,12 @@ class ThresholdedMixin(ABC):
 
     def _run_strategy(self, fitter: Fitter, plan: Plan) -> Outcome:
         """Divide the rows, fit, and choose the threshold."""
-        units = fitter.units
-        name = self._settle(units.count(fitter.negative_rows), plan, ordered=units.times is not None)
-        return STRATEGIES[name](fitter, plan)
+        units, negatives = fitter.units, fitter.negative_rows
+        name = self._settle(units.count(negatives), plan, ordered=units.times is not None)
+        outcome = STRATEGIES[name](fitter, plan)
+        # "np" itself knows on which side of its division copies lie.
+        caveat = None if name == "np" else repeats_caveat(units.repeats, negatives[:0], negatives)
+        return outcome if caveat is None else outcome.without_guarantee(caveat)
 
     def _run_block_strategy(self, fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
         """The same for rows that live elsewhere."""
@@ -204,14 +215,6 @@ class ThresholdedMixin(ABC):
         bounds = np.array([each.fpr_upper_bound for each in raised])
         self.fpr_estimate_ = float(estimates[0]) if single else estimates
         self.fpr_upper_bound_ = float(bounds[0]) if single else bounds
-
-
-def with_units(labels: TwoClasses, X: Any, groups: Any, order: Any) -> TwoClasses:
-    """Labels with the units of the rows; where no groups are given, copies among the negatives are looked for."""
-    units = read_units(groups, order, X.shape[0] if hasattr(X, "shape") else len(X))
-    if groups is None:
-        units = with_repeats(units, find_repeats(X, labels.negative_rows))
-    return replace(labels, units=units)
 
 
 def finite(decisions: Vector) -> Vector:

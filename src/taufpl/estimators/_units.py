@@ -6,7 +6,7 @@ sides of a division, and each gives the threshold one negative.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -84,11 +84,6 @@ def read_units(groups: Any, order: Any, n_rows: int) -> Units:
         One has another length than X, or misses a value.
     """
     return Units(_codes("groups", groups, n_rows), _codes("order", order, n_rows))
-
-
-def with_repeats(units: Units, repeats: Rows | None) -> Units:
-    """The same units, with what is known of identical rows."""
-    return replace(units, repeats=repeats)
 
 
 def refuse_units(groups: Any, order: Any) -> None:
