@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl.estimators._labels import split_rows
 from taufpl.estimators._units import Rows, Units
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import negatives_needed, simultaneous_ranks
@@ -132,7 +133,9 @@ def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
     )
 
 
-def divide(positive_rows: Rows, negative_rows: Rows, units: Units, plan: Plan) -> HoldOut:
+def divide(
+    positive_rows: Rows, negative_rows: Rows, units: Units, plan: Plan, *, needs_positives: bool = True
+) -> HoldOut:
     """Hold negatives out: at random, or, where rows have times, the latest. Units stay whole.
 
     Raises
@@ -151,14 +154,16 @@ def divide(positive_rows: Rows, negative_rows: Rows, units: Units, plan: Plan) -
         held = np.isin(units.of(rows), np.random.default_rng(plan.seed).permutation(own)[:n_held])
     else:
         held = _is_latest(rows, own, units, n_held)
-    train, held_out = rows[~held], rows[held]
-    is_positive = np.isin(held_out, positive_rows, assume_unique=True)
-    if not np.isin(train, positive_rows, assume_unique=True).any() or np.isin(train, positive_rows).all():
+    (held_positive, held_negative), (positive, negative) = (
+        split_rows(part, positive_rows) for part in (rows[held], rows[~held])
+    )
+    if not negative.size or (needs_positives and not positive.size):
         raise ValueError(
             "nothing would be left to learn from: holding out the negatives that choose the threshold, with all rows "
-            f"of their {'groups' if units.times is None else 'time and later'}, leaves rows of one class only."
+            f"of their {'groups' if units.times is None else 'time and later'}, leaves {positive.size} positives and "
+            f"{negative.size} negatives."
         )
-    return HoldOut(train, units.one_each(held_out[~is_positive], plan.seed), held_out[is_positive])
+    return HoldOut(rows[~held], units.one_each(held_negative, plan.seed), held_positive)
 
 
 def _is_latest(rows: Rows, own: Rows, units: Units, n_held: int) -> NDArray[np.bool_]:

@@ -135,7 +135,8 @@ class Outcome:
 
 def hold_out(fitter: Fitter, plan: Plan) -> Outcome:
     """`np`: negatives that are held out, and never fitted on, choose the threshold with a guarantee."""
-    held = divide(fitter.positive_rows, fitter.negative_rows, fitter.units, plan)
+    rows = (fitter.positive_rows, fitter.negative_rows)
+    held = divide(*rows, fitter.units, plan, needs_positives=fitter.learns_from_positives)
     fitter.prepare(held.train)
     model = fitter.fit(held.train)
     scores = fitter.scores(model, held.negatives)
