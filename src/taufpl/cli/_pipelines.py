@@ -12,12 +12,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.cli._rows import Training
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.preprocessing import LevelEncoder
 
 OWN = ("linear", "paper", "kernel")
 
@@ -64,7 +65,7 @@ def fit(data: Training, settings: Settings) -> Any:
 
 def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
     """The same as the fit of a pipeline, without a second copy of the rows."""
-    X, steps = data.X, _steps(data.layout, settings)
+    X, steps = data.X, _steps(data.layout, settings, in_place=True)
     for _, step in steps:
         # The held-out rows go through what the others have taught.
         step.fit(X if data.train is None else _safe_indexing(X, data.train))
@@ -100,16 +101,24 @@ def _scorer(settings: Settings) -> Any:
     return RandomForestClassifier(300, min_samples_leaf=3, n_jobs=settings.jobs, random_state=settings.seed)
 
 
-def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
-    """Preprocessing that looks at no label."""
+def _steps(layout: Layout, settings: Settings, *, in_place: bool = False) -> list[tuple[str, Any]]:
+    """Preprocessing that looks at no label.
+
+    Parameters
+    ----------
+    layout : Layout
+    settings : Settings
+    in_place : bool, default=False
+        Whether the rows may be overwritten, which they may where they are transformed once and never looked at again.
+        Folds and thresholds do look again: rows that pandas hands out to them may be the very ones that were given.
+    """
     if layout.is_sparse:
         # Zeros stay zeros.
-        return [("scale", MaxAbsScaler(copy=False))]
-    numbers = _number_steps(layout)
+        return [("scale", MaxAbsScaler(copy=not in_place))]
+    numbers = _number_steps(layout, in_place)
     if not layout.categories:
         return numbers
-    levels = OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
+    levels = LevelEncoder(
         min_frequency=MIN_ROWS,
         max_categories=MAX_LEVELS + 1,
         sparse_output=settings.model not in ("boosting", "forest"),
@@ -120,17 +129,14 @@ def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
     return [("columns", ColumnTransformer(parts, sparse_threshold=0.3))]
 
 
-def _number_steps(layout: Layout) -> list[tuple[str, Any]]:
-    """Fill, mark what was missing, scale.
+def _number_steps(layout: Layout, in_place: bool) -> list[tuple[str, Any]]:
+    """Fill by the mean, mark gaps where there were any, scale.
 
-    Where nothing is missing there is nothing to mark, and a value that is missing later becomes the mean, which takes
-    one pass over the rows instead of sorting them.
+    A value that is missing where none was missing thus counts as the average over the training rows, as an unknown
+    level does. Where some were missing, the mark has a weight of its own, and what fills the gap matters little.
     """
-    if layout.has_missing:
-        fill = SimpleImputer(strategy="median", add_indicator=True, copy=False)
-    else:
-        fill = SimpleImputer(strategy="mean", copy=False)
-    return [("fill", fill), ("scale", StandardScaler(copy=False))]
+    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing, copy=not in_place)
+    return [("fill", fill), ("scale", StandardScaler(copy=not in_place))]
 
 
 def _transformers(model: Any) -> Iterator[BaseEstimator]:
