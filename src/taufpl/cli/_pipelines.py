@@ -40,7 +40,7 @@ class Settings:
 def fit(data: Training, settings: Settings) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
-    Means, medians, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
+    Means, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
     the negatives that choose its threshold. So they are learned from the rows that train: the layout, too, has been
     told from those alone (`Training.train`). "cross", "oob" and "train" prove nothing, and measure on rows that their
     fold, or round, has not fitted on:
@@ -56,20 +56,24 @@ def fit(data: Training, settings: Settings) -> Any:
     else:
         screen.set_params(estimator=Pipeline([*_steps(data.layout, settings), ("scorer", screen.estimator)]))
         model = screen.fit(data.X, data.y, groups=data.groups, order=data.times)
-    for step in _transformers(model):
-        # Only here the rows were ours to overwrite.
-        if "copy" in step.get_params(deep=False):
-            step.set_params(copy=True)
     return model
 
 
 def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
     """The same as the fit of a pipeline, without a second copy of the rows."""
-    X, steps = data.X, _steps(data.layout, settings, in_place=True)
+    X, steps = data.X, _steps(data.layout, settings)
     for _, step in steps:
-        # The held-out rows go through what the others have taught.
-        step.fit(X if data.train is None else _safe_indexing(X, data.train))
-        X = step.transform(X)
+        if data.train is None:
+            _overwrite(step, True)
+            X = step.fit_transform(X)
+        else:
+            # The held-out rows go through what the others have taught. Rows that pandas hands out may be the very ones
+            # that it was given, so that a fit, which transforms them too, must leave them alone.
+            step.fit(_safe_indexing(X, data.train))
+            _overwrite(step, True)
+            X = step.transform(X)
+        # Only here the rows were ours to overwrite.
+        _overwrite(step, False)
     return Pipeline([*steps, ("screen", screen.fit(X, data.y, groups=data.groups, order=data.times))])
 
 
@@ -101,21 +105,19 @@ def _scorer(settings: Settings) -> Any:
     return RandomForestClassifier(300, min_samples_leaf=3, n_jobs=settings.jobs, random_state=settings.seed)
 
 
-def _steps(layout: Layout, settings: Settings, *, in_place: bool = False) -> list[tuple[str, Any]]:
-    """Preprocessing that looks at no label.
+def _overwrite(step: Any, wanted: bool) -> None:
+    """Let transformers overwrite the rows that they are given, or copy them."""
+    for each in transformers(step):
+        if "copy" in each.get_params(deep=False):
+            each.set_params(copy=not wanted)
 
-    Parameters
-    ----------
-    layout : Layout
-    settings : Settings
-    in_place : bool, default=False
-        Whether the rows may be overwritten, which they may where they are transformed once and never looked at again.
-        Folds and thresholds do look again: rows that pandas hands out to them may be the very ones that were given.
-    """
+
+def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
+    """Preprocessing that looks at no label."""
     if layout.is_sparse:
         # Zeros stay zeros.
-        return [("scale", MaxAbsScaler(copy=not in_place))]
-    numbers = _number_steps(layout, in_place)
+        return [("scale", MaxAbsScaler())]
+    numbers = _number_steps(layout)
     if not layout.categories:
         return numbers
     levels = LevelEncoder(
@@ -129,17 +131,17 @@ def _steps(layout: Layout, settings: Settings, *, in_place: bool = False) -> lis
     return [("columns", ColumnTransformer(parts, sparse_threshold=0.3))]
 
 
-def _number_steps(layout: Layout, in_place: bool) -> list[tuple[str, Any]]:
+def _number_steps(layout: Layout) -> list[tuple[str, Any]]:
     """Fill by the mean, mark gaps where there were any, scale.
 
     A value that is missing where none was missing thus counts as the average over the training rows, as an unknown
     level does. Where some were missing, the mark has a weight of its own, and what fills the gap matters little.
     """
-    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing, copy=not in_place)
-    return [("fill", fill), ("scale", StandardScaler(copy=not in_place))]
+    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing)
+    return [("fill", fill), ("scale", StandardScaler())]
 
 
-def _transformers(model: Any) -> Iterator[BaseEstimator]:
+def transformers(model: Any) -> Iterator[BaseEstimator]:
     """Every estimator in a fitted model, its own parts and those of its clones."""
     yield model
     if isinstance(model, Pipeline):
@@ -152,7 +154,7 @@ def _transformers(model: Any) -> Iterator[BaseEstimator]:
     else:
         return
     for part in parts:
-        yield from _transformers(part)
+        yield from transformers(part)
 
 
 def head_of(model: Any) -> Any:

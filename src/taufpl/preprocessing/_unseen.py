@@ -136,7 +136,7 @@ class UnseenCounter:
         X : pandas dataframe
             With all the columns that the counter knows.
         """
-        self.n_rows += len(X)
+        self.n_rows += X.shape[0]
         numbers = [column for column in self.columns if column.low is not None]
         if numbers:
             self._count_numbers(numbers, X[[column.name for column in numbers]])
