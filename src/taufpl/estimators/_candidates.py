@@ -36,9 +36,9 @@ _MOST_ALTERNATIONS = 2
 _LOGISTIC = (0.001, 0.01, 0.1, 1.0, 100.0)
 _START: tuple[str, float] = ("logistic", 1.0)
 _SVM = ((10.0, 0.1), (100.0, 0.1))
-_SVM_TOL = 1e-3
-# liblinear penalises the intercept as the weight of one more feature with this value in every row. The larger it is, the
-# less is gained by hiding a part of the intercept in weights whose features sum to 1, such as those of levels.
+_SVM_TOL = 1e-4
+# liblinear penalises the intercept as the weight of one more feature with this value in every row. The larger it is,
+# the less is gained by hiding a part of the intercept in weights whose features sum to 1, such as those of levels.
 _INTERCEPT_SCALING = 100.0
 _NORMAL = (0.03, 0.3)
 # The trimmed ranking trains at this multiple of tau: the mean of so many more negatives is less noisy.

@@ -119,7 +119,9 @@ def encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
     found = [_encoding(inner, column, start, stop) for column, (start, stop) in enumerate(ends)]
     if not isinstance(step, LevelEncoder):
         return found
-    return [replace(each, unknown=shares) for each, shares in zip(found, np.split(step.shares_, starts[1:-1]), strict=True)]
+    return [
+        replace(each, unknown=shares) for each, shares in zip(found, np.split(step.shares_, starts[1:-1]), strict=True)
+    ]
 
 
 def _encoding(step: OneHotEncoder, column: int, start: int, stop: int) -> Encoding:
@@ -144,7 +146,9 @@ def _encoding(step: OneHotEncoder, column: int, start: int, stop: int) -> Encodi
     )
 
 
-def _unknown(step: OneHotEncoder, column: int, values: NDArray[Any], outputs: list[int | None], width: int) -> Vector | None:
+def _unknown(
+    step: OneHotEncoder, column: int, values: NDArray[Any], outputs: list[int | None], width: int
+) -> Vector | None:
     if step.handle_unknown == "error":
         return None
     row = np.zeros(width)

@@ -192,7 +192,9 @@ class UnseenCounter:
             such = ", ".join(repr(each) for each in counts.examples)
             found.append(("unknown", f"have a level that training never saw, such as {such}", counts.n_unknown))
         if self._exceeds(counts.n_missing, self.n_rows, self._ordinary_missing(column)):
-            before = f"{column.n_missing:,} of {column.n_rows:,} training rows" if column.n_missing else "no training row"
+            before = (
+                f"{column.n_missing:,} of {column.n_rows:,} training rows" if column.n_missing else "no training row"
+            )
             found.append(("missing", f"have no value, which {before} had", counts.n_missing))
         if self._exceeds(counts.n_outside, self.n_rows - counts.n_missing, self._ordinary_outside(column)):
             found.append(
