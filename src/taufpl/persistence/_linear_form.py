@@ -245,8 +245,8 @@ class _Expressions:
             reason = " that clips" if plan is not None else ""
             raise ExportError(
                 f"{type(step).__name__}{reason} cannot be written in {self.target}: standard, min-max, max-abs and "
-                "robust scalers, SimpleImputer, OneHotEncoder, LevelEncoder, selectors and column transformers of these "
-                "can. taufpl.persistence.to_onnx exports more."
+                "robust scalers, SimpleImputer, OneHotEncoder, LevelEncoder, selectors and column transformers of "
+                "these can. taufpl.persistence.to_onnx exports more."
             )
         parts = (plan.subtract, plan.divide, plan.multiply, plan.add)
         rows = np.broadcast_arrays(*(np.nan if part is None else part for part in parts), np.zeros(len(features)))[:4]
