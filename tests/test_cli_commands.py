@@ -8,14 +8,16 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from cli_cases import FORMATS, NAMES, command, contents, frame, mixed, numbers, succeed, write
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.metrics import fpr_upper_bound
 from taufpl.monitoring import FPRMonitor
 from taufpl.persistence import load_model, save_model
+from taufpl.preprocessing import LevelEncoder
 
+LEVELS = ["bonn", "oslo", "rome", None, "a"]
 QUICK = ("--tau", "0.05", "--model", "logistic", "--threshold", "np")
 
 
@@ -72,15 +74,15 @@ def test_fit_and_predict_are_the_python_interface(place, tmp_path):
 
 
 def test_preprocessing_lies_inside_what_the_guarantee_is_about(place):
-    """The held-out negatives have had no part in means, medians and levels."""
+    """The held-out negatives have had no part in means and levels."""
     table = mixed(0)
     model = load_model(place / "mixed.skops").model
     assert isinstance(model, NeymanPearsonClassifier)
     prepare = ColumnTransformer(
         [
-            ("n", make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler()),
+            ("n", make_pipeline(SimpleImputer(strategy="mean", add_indicator=True), StandardScaler()),
              [*NAMES, "member"]),
-            ("c", OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=5, max_categories=51), ["city"]),
+            ("c", LevelEncoder(min_frequency=5, max_categories=51), ["city"]),
         ]
     )  # fmt: skip
     table["member"] = table["member"].astype(float)
@@ -92,9 +94,9 @@ def test_preprocessing_lies_inside_what_the_guarantee_is_about(place):
     ).fit(table, table["y"])
     assert model.threshold_ == pytest.approx(same.threshold_, rel=1e-9)
     assert model.evidence_.guaranteed
-    # Fitted on all rows the median would be another one.
-    medians = model.estimator_[0].named_transformers_["numbers"][0].statistics_
-    assert medians[1] != table["x1"].median()
+    # Fitted on all rows the mean would be another one.
+    means = model.estimator_[0].named_transformers_["numbers"][0].statistics_
+    assert means[1] != pytest.approx(table["x1"].mean())
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -174,17 +176,20 @@ def test_columns_are_told_apart_and_recorded(place):
 def test_unknown_levels_gaps_and_extra_columns(place, tmp_path):
     table = mixed(1).head(50)
     table["city"] = "atlantis"
-    rare = table.assign(city="a")
     table["stranger"] = 1
     table.loc[:, "x0"] = np.nan
     write(table, tmp_path / "odd.csv")
     done = succeed("predict", place / "mixed.skops", tmp_path / "odd.csv", "-o", tmp_path / "odd.parquet")
     assert "1 columns that the model does not know are ignored: stranger" in done.err
-    rare["x0"] = np.nan
-    write(rare, tmp_path / "rare.csv")
-    succeed("predict", place / "mixed.skops", tmp_path / "rare.csv", "-o", tmp_path / "rare.parquet")
-    # A level that is new is as good as one that was rare.
-    pd.testing.assert_frame_equal(decisions(tmp_path / "odd.parquet"), decisions(tmp_path / "rare.parquet"))
+    assert "column city: 50 of 50 rows (100%) have a level that training never saw, such as 'atlantis'" in done.err
+    assert "column x0: 50 of 50 rows (100%) have no value, which no training row had" in done.err
+    # A level that is new is the mean of those that are known, which share their scores among the rare ones.
+    model = load_model(place / "mixed.skops").model
+    encoder = model.estimator_[0].named_transformers_["categories"]
+    scores = [model.decision_function(table.assign(member=table["member"] * 1.0, city=level)) for level in LEVELS]
+    rows = encoder.transform(pd.DataFrame({"city": LEVELS})).toarray()
+    weights = np.linalg.lstsq(rows.T, encoder.shares_, rcond=None)[0]
+    np.testing.assert_allclose(decisions(tmp_path / "odd.parquet")["score"], weights @ scores, rtol=1e-9, atol=1e-9)
 
 
 def test_evaluate_counts(place):

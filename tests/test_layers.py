@@ -125,6 +125,7 @@ def test_layers_of_the_package():
         ("solvers/newton.py", "from taufpl import TauFPLRanker"),
         ("thresholding.py", "from taufpl.metrics import np_score"),
         ("estimators/_ranker.py", "from ..plotting import Display"),
+        ("estimators/_ranker.py", "from taufpl.preprocessing import LevelEncoder"),
         ("_extras.py", "from taufpl import _kernels"),
         ("_kernels/topk.pyx", "from taufpl.projection cimport scan"),
         ("_kernels/topk.pyx", "from .. cimport (\n    operators,\n)"),
@@ -150,6 +151,7 @@ def test_a_violation_is_reported(path, text):
         ("operators/_dask.py", "import dask.array as da\nfrom scipy.sparse import issparse"),
         ("metrics.py", "from taufpl.thresholding import order_statistic"),
         ("report/_page.py", "from taufpl import TauFPLClassifier, metrics"),
+        ("persistence/_steps.py", "from taufpl.preprocessing import LevelEncoder"),
         ("_kernels/topk.pyx", "from libc.math cimport fabs\nfrom ._scan cimport scan\ncimport cython"),
     ],
 )

@@ -15,6 +15,7 @@ from taufpl.cli._output import Json, number, percent, print_facts, print_json, w
 from taufpl.cli._rows import CHUNK_ROWS, Rows, stream_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import find_source
+from taufpl.cli._unseen import note_unseen, unseen_counter
 from taufpl.metrics import fpr_upper_bound
 
 _VERDICTS = {
@@ -65,12 +66,14 @@ def evaluate_command(
     source = find_source(data)
     saved = open_model(model)
     unseen, repeated, comparison = Counts(), Counts(), Comparison(source, saved)
+    unseen_values = unseen_counter(saved)
     wanted = saved.target_in(source, target)
     with working(f"reading {data}") as tell:
         for rows in stream_rows(source, saved.layout, classes=saved.classes, target=wanted, chunk=chunk_rows):
             hit, scores = comparison.hits(rows), saved.scores(rows)
             unseen.add(scores[~hit], rows.take(~hit))
             repeated.add(scores[hit], rows.take(hit))
+            unseen_values.update(rows.X)
             tell(f"{rows.start + len(rows):,} rows")
     found = comparison.result()
     n_seen, only_unseen = None if found is None else found.n_seen, left_out(found) and unseen.n_negative > 0
@@ -83,7 +86,12 @@ def evaluate_command(
     same_size = (counts.n_negative, counts.n_positive) == (known.get("n_negative"), known.get("n_positive"))
     if n_seen is None and same_size:
         note(f"{source.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
-    document = {**measure(saved, counts, saved.delta if delta is None else delta), "n_seen_before": n_seen}
+    note_unseen(source.name, unseen_values)
+    document = {
+        **measure(saved, counts, saved.delta if delta is None else delta),
+        "n_seen_before": n_seen,
+        "unseen": unseen_values.record(),
+    }
     flattered = document["verdict"] == "kept" and bool(n_seen) and not only_unseen
     if flattered:
         document["verdict"] = "open"

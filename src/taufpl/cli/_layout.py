@@ -73,6 +73,8 @@ class Layout:
         Of LIBSVM's text and sparse archives.
     group, time : str or None
         Columns that said which rows belong together, and when they came.
+    n_rows : int
+        Rows that ranges and missing values were counted on; 0 in older model files.
     """
 
     columns: tuple[Column, ...]
@@ -82,6 +84,7 @@ class Layout:
     zero_based: bool = False
     group: str | None = None
     time: str | None = None
+    n_rows: int = 0
 
     @property
     def used(self) -> tuple[Column, ...]:

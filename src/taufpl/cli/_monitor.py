@@ -18,6 +18,7 @@ from taufpl.cli._rows import Rows, rows_of, stream_rows, wanted_types
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import TABLES, Source, delimiter_of, find_source, standard_input
 from taufpl.cli._tables import arrow, csv_names, parse_rows
+from taufpl.cli._unseen import note_unseen, unseen_counter
 from taufpl.monitoring import FPRMonitor
 
 _VERDICTS = {
@@ -59,16 +60,19 @@ def monitor_command(
     saved = open_model(model)
     watch = FPRMonitor(saved.tau if tau is None else tau, saved.delta if delta is None else delta, run_length)
     source = standard_input() if stream == "-" else find_source(Path(stream))
-    n_rows = n_negative_rows = 0
+    unseen_values, n_rows, n_negative_rows = unseen_counter(saved), 0, 0
     with working(f"watching {source.name}") as tell:
         for rows in _rows(saved, source, target, event, chunk_rows):
             n_rows = rows.start + len(rows)
             n_negative_rows += _feed(watch, saved, rows)
+            unseen_values.update(rows.X)
             tell(f"{watch.n_seen:,} negatives, FPR {percent(watch.fpr)}")
             if watch.alarm or watch.change:
                 break
+    note_unseen(source.name, unseen_values)
     if as_json:
-        print_json({"n_rows": n_rows, "n_negative_rows": n_negative_rows, "event": event, **_document(watch)})
+        own = {"n_rows": n_rows, "n_negative_rows": n_negative_rows, "event": event}
+        print_json({**own, **_document(watch), "unseen": unseen_values.record()})
     else:
         _print(source.name, watch, "negatives seen" if event is None else "events of negatives seen")
     if watch.alarm or watch.change:

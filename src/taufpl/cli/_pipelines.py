@@ -12,12 +12,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.cli._rows import Training
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.preprocessing import LevelEncoder
 
 OWN = ("linear", "paper", "kernel")
 
@@ -39,7 +40,7 @@ class Settings:
 def fit(data: Training, settings: Settings) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
-    Means, medians, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
+    Means, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
     the negatives that choose its threshold. So they are learned from the rows that train: the layout, too, has been
     told from those alone (`Training.train`). "cross", "oob" and "train" prove nothing, and measure on rows that their
     fold, or round, has not fitted on:
@@ -55,10 +56,6 @@ def fit(data: Training, settings: Settings) -> Any:
     else:
         screen.set_params(estimator=Pipeline([*_steps(data.layout, settings), ("scorer", screen.estimator)]))
         model = screen.fit(data.X, data.y, groups=data.groups, order=data.times)
-    for step in _transformers(model):
-        # Only here the rows were ours to overwrite.
-        if "copy" in step.get_params(deep=False):
-            step.set_params(copy=True)
     return model
 
 
@@ -66,9 +63,17 @@ def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
     """The same as the fit of a pipeline, without a second copy of the rows."""
     X, steps = data.X, _steps(data.layout, settings)
     for _, step in steps:
-        # The held-out rows go through what the others have taught.
-        step.fit(X if data.train is None else _safe_indexing(X, data.train))
-        X = step.transform(X)
+        if data.train is None:
+            _overwrite(step, True)
+            X = step.fit_transform(X)
+        else:
+            # The held-out rows go through what the others have taught. Rows that pandas hands out may be the very ones
+            # that it was given, so that a fit, which transforms them too, must leave them alone.
+            step.fit(_safe_indexing(X, data.train))
+            _overwrite(step, True)
+            X = step.transform(X)
+        # Only here the rows were ours to overwrite.
+        _overwrite(step, False)
     return Pipeline([*steps, ("screen", screen.fit(X, data.y, groups=data.groups, order=data.times))])
 
 
@@ -100,16 +105,22 @@ def _scorer(settings: Settings) -> Any:
     return RandomForestClassifier(300, min_samples_leaf=3, n_jobs=settings.jobs, random_state=settings.seed)
 
 
+def _overwrite(step: Any, wanted: bool) -> None:
+    """Let transformers overwrite the rows that they are given, or copy them."""
+    for each in transformers(step):
+        if "copy" in each.get_params(deep=False):
+            each.set_params(copy=not wanted)
+
+
 def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
     """Preprocessing that looks at no label."""
     if layout.is_sparse:
         # Zeros stay zeros.
-        return [("scale", MaxAbsScaler(copy=False))]
+        return [("scale", MaxAbsScaler())]
     numbers = _number_steps(layout)
     if not layout.categories:
         return numbers
-    levels = OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
+    levels = LevelEncoder(
         min_frequency=MIN_ROWS,
         max_categories=MAX_LEVELS + 1,
         sparse_output=settings.model not in ("boosting", "forest"),
@@ -121,19 +132,16 @@ def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
 
 
 def _number_steps(layout: Layout) -> list[tuple[str, Any]]:
-    """Fill, mark what was missing, scale.
+    """Fill by the mean, mark gaps where there were any, scale.
 
-    Where nothing is missing there is nothing to mark, and a value that is missing later becomes the mean, which takes
-    one pass over the rows instead of sorting them.
+    A value that is missing where none was missing thus counts as the average over the training rows, as an unknown
+    level does. Where some were missing, the mark has a weight of its own, and what fills the gap matters little.
     """
-    if layout.has_missing:
-        fill = SimpleImputer(strategy="median", add_indicator=True, copy=False)
-    else:
-        fill = SimpleImputer(strategy="mean", copy=False)
-    return [("fill", fill), ("scale", StandardScaler(copy=False))]
+    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing)
+    return [("fill", fill), ("scale", StandardScaler())]
 
 
-def _transformers(model: Any) -> Iterator[BaseEstimator]:
+def transformers(model: Any) -> Iterator[BaseEstimator]:
     """Every estimator in a fitted model, its own parts and those of its clones."""
     yield model
     if isinstance(model, Pipeline):
@@ -146,7 +154,7 @@ def _transformers(model: Any) -> Iterator[BaseEstimator]:
     else:
         return
     for part in parts:
-        yield from _transformers(part)
+        yield from transformers(part)
 
 
 def head_of(model: Any) -> Any:

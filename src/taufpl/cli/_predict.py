@@ -18,6 +18,7 @@ from taufpl.cli._rows import CHUNK_ROWS, Rows, stream_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import find_source
 from taufpl.cli._tables import arrow
+from taufpl.cli._unseen import note_unseen, unseen_counter
 
 
 def predict_command(
@@ -40,6 +41,7 @@ def predict_command(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"{output}: decisions are written as .csv or .parquet.")
     saved = open_model(model)
+    unseen_values = unseen_counter(saved)
     n_rows = n_positive = 0
     with working(f"reading {data}") as tell, written_whole(output) as draft:
         parts = stream_rows(source, saved.layout, id_column=id_column, chunk=chunk_rows)
@@ -47,8 +49,10 @@ def predict_command(
             for rows in parts:
                 table, found = _decide(saved, rows, id_column)
                 write(table)
+                unseen_values.update(rows.X)
                 n_rows, n_positive = n_rows + len(rows), n_positive + found
                 tell(f"{n_rows:,} rows")
+    note_unseen(source.name, unseen_values)
     document = {
         "output": str(output),
         "n_rows": n_rows,
@@ -56,6 +60,7 @@ def predict_command(
         "share_positive": n_positive / n_rows,
         "positive_label": saved.classes[1],
         "negative_label": saved.classes[0],
+        "unseen": unseen_values.record(),
     }
     if as_json:
         print_json(document)

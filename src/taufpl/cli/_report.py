@@ -14,6 +14,7 @@ from taufpl.cli._output import Json, check_output, print_json, working
 from taufpl.cli._rows import load_rows
 from taufpl.cli._saved import open_model
 from taufpl.cli._source import find_source
+from taufpl.cli._unseen import note_unseen, unseen_counter
 from taufpl.report import write_report
 
 
@@ -46,6 +47,8 @@ def report_command(
         comparison.hits(rows)
         n_seen = None if (found := comparison.result()) is None else found.n_seen
         trained_on = n_seen == len(rows) or is_training_file(saved, rows)
+        unseen_values = unseen_counter(saved)
+        unseen_values.update(rows.X)
         tell(f"writing {output}")
         write_report(
             saved.model,
@@ -58,8 +61,16 @@ def report_command(
             n_examples=examples,
             data_is_new=False if trained_on else True if is_new else None,
             seen=saved.seen,
+            unseen_values=unseen_values,
         )
-    document = {"output": str(output), "n_rows": len(rows), "n_seen_before": n_seen, "trained_on": trained_on}
+    note_unseen(source.name, unseen_values)
+    document = {
+        "output": str(output),
+        "n_rows": len(rows),
+        "n_seen_before": n_seen,
+        "trained_on": trained_on,
+        "unseen": unseen_values.record(),
+    }
     if as_json:
         print_json(document)
     else:

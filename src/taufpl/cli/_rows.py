@@ -142,9 +142,10 @@ def load_training(source: Source, wanted: Wanted, divide: Divide) -> Training:
         columns = plan_columns(table, wanted.target, wanted.unused, train, guess_types=source.format == "csv")
     except ValueError as error:
         raise ValueError(f"{source.name}: {error}") from error
-    layout = Layout(tuple(columns), wanted.target, group=wanted.group, time=wanted.time)
+    n_rows, n_trained = table.num_rows, len(y if train is None else train)
+    layout = Layout(tuple(columns), wanted.target, group=wanted.group, time=wanted.time, n_rows=n_trained)
     _check_left(source, layout)
-    n_rows, used = table.num_rows, table.select([column.name for column in layout.used])
+    used = table.select([column.name for column in layout.used])
     del table
     batches = as_planned(source, used, layout).to_batches()
     del used
@@ -194,7 +195,7 @@ def _train_on_matrix(source: Source, matrix: Matrix, wanted: Wanted, divide: Div
         Column(name, "dropped", "as asked") if name in wanted.drop else _plan_numbers(name, matrix.X[rows, place])
         for place, name in enumerate(names)
     ]
-    layout = Layout(tuple(columns), None, zero_based=matrix.zero_based)
+    layout = Layout(tuple(columns), None, zero_based=matrix.zero_based, n_rows=len(y if train is None else train))
     _check_left(source, layout)
     return Training(_named(matrix.X, layout), y, layout, negative, positive, train=train)
 

@@ -28,7 +28,7 @@ def to_json(model: Any) -> dict[str, Any]:
     ----------
     model : estimator
         A fitted classifier or ranker of this library whose score is linear (:class:`taufpl.NeymanPearsonClassifier`
-        around a linear classifier too), or a pipeline that ends in one, with scalers, imputers, one-hot encoders,
+        around a linear classifier too), or a pipeline that ends in one, with scalers, imputers, encoders of levels,
         selectors and column transformers before it.
 
     Returns

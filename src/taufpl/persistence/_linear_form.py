@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
 
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._anatomy import Anatomy, take_apart
-from taufpl.persistence._steps import Encoding, encodings, imputation, scaling
+from taufpl.persistence._steps import Encoding, encodings, imputation, is_encoder, scaling
 from taufpl.persistence._walk import walk
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
@@ -126,13 +125,14 @@ class LinearForm:
 
 
 def _categories(column: Column, encoding: Encoding, weights: list[Fraction]) -> Categories:
-    def weight(output: int | str | None) -> Fraction | None:
-        if isinstance(output, str):
-            return None
-        return Fraction(0) if output is None else weights[output]
-
-    unknown = weight(encoding.unknown)
-    found = dict(zip(encoding.categories, map(weight, encoding.outputs), strict=True))
+    found: dict[Any, Fraction | None] = {
+        value: Fraction(0) if output is None else weights[output]
+        for value, output in zip(encoding.categories, encoding.outputs, strict=True)
+    }
+    unknown = None
+    if encoding.unknown is not None:
+        shares = map(Fraction, encoding.unknown.tolist())
+        unknown = sum((share * weight for share, weight in zip(shares, weights, strict=True)), start=Fraction(0))
     # An encoder that has seen missing values has them from an imputer that looks for others: None is not NaN.
     missing = found.pop(None) if None in found else found.get(column.fill, unknown)
     return Categories(found, missing, unknown)
@@ -238,15 +238,15 @@ class _Expressions:
     def apply(self, step: Any, features: list[Feature]) -> list[Feature]:
         if type(step) is SimpleImputer:
             return self._impute(step, features)
-        if type(step) is OneHotEncoder:
+        if is_encoder(step):
             return self._encode(step, features)
         plan = scaling(step)
         if plan is None or plan.bounds is not None:
             reason = " that clips" if plan is not None else ""
             raise ExportError(
                 f"{type(step).__name__}{reason} cannot be written in {self.target}: standard, min-max, max-abs and "
-                "robust scalers, SimpleImputer, OneHotEncoder, selectors and column transformers of these can. "
-                "taufpl.persistence.to_onnx exports more."
+                "robust scalers, SimpleImputer, OneHotEncoder, LevelEncoder, selectors and column transformers of "
+                "these can. taufpl.persistence.to_onnx exports more."
             )
         parts = (plan.subtract, plan.divide, plan.multiply, plan.add)
         rows = np.broadcast_arrays(*(np.nan if part is None else part for part in parts), np.zeros(len(features)))[:4]
@@ -265,7 +265,7 @@ class _Expressions:
             made.append(Gap(column, Fraction(0 if column.fill is not None else 1), Fraction(0)))
         return made
 
-    def _encode(self, step: OneHotEncoder, features: list[Feature]) -> list[Feature]:
+    def _encode(self, step: Any, features: list[Feature]) -> list[Feature]:
         made: list[Feature] = []
         for feature, encoding in zip(features, encodings(step), strict=True):
             column = _plain_column(feature, step)

@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
 
 from taufpl.exceptions import ExportError
 from taufpl.persistence._onnx_fallback import add_transformer
 from taufpl.persistence._onnx_graph import Block, Graph
-from taufpl.persistence._steps import Encoding, Scaling, encodings, imputation, is_left, is_missing, scaling
+from taufpl.persistence._steps import (
+    Encoding,
+    Scaling,
+    encodings,
+    imputation,
+    is_encoder,
+    is_left,
+    is_missing,
+    scaling,
+)
 
 Blocks = tuple[Block, ...]
 
@@ -36,7 +44,7 @@ class Tensors:
     def apply(self, step: Any, features: Blocks) -> Blocks:
         if type(step) is SimpleImputer:
             return self._impute(step, features)
-        if type(step) is OneHotEncoder:
+        if is_encoder(step):
             return self._encode(step, features)
         plan = scaling(step)
         block = self.graph.matrix(features, step)
@@ -85,7 +93,7 @@ class Tensors:
             return self.graph.add("IsNaN", block.tensor)
         return self.graph.add("Equal", block.tensor, self.graph.constant(np.array([[MISSING_TEXT]], dtype=object)))
 
-    def _encode(self, step: OneHotEncoder, features: Blocks) -> Blocks:
+    def _encode(self, step: Any, features: Blocks) -> Blocks:
         made = []
         for column, encoding in enumerate(encodings(step)):
             if encoding.n_outputs:
@@ -102,11 +110,8 @@ class Tensors:
             if output is not None:
                 table[row, output] = 1.0
         tensor = graph.add("MatMul", same, graph.constant(table, "outputs"))
-        if encoding.unknown is not None:
-            # NaN in, NaN out: a category that the encoder would refuse leaves no score.
-            beyond = np.full(encoding.n_outputs, np.nan) if encoding.unknown == "refuse" else None
-            if beyond is None:
-                beyond = np.eye(encoding.n_outputs)[int(encoding.unknown)]
+        beyond = _beyond(encoding)
+        if beyond.any():
             axes = graph.constant(np.array([1], dtype=np.int64))
             seen = graph.cast(graph.add("ReduceSum", same, axes, keepdims=1), graph.types.BOOL)
             tensor = graph.add("Where", seen, tensor, graph.constant(beyond.reshape(1, -1)))
@@ -137,13 +142,19 @@ def _empty(block: Block) -> NDArray[np.bool_]:
     return np.array(empty, dtype=bool).reshape(block.sample.shape)
 
 
+def _beyond(encoding: Encoding) -> NDArray[np.float64]:
+    """What a value that was not seen becomes; NaN, and so a score of NaN, where the encoder would refuse it."""
+    return np.full(encoding.n_outputs, np.nan) if encoding.unknown is None else encoding.unknown
+
+
 def _encoded_sample(encoding: Encoding, block: Block) -> Any:
     place = {value: output for value, output in zip(encoding.categories, encoding.outputs, strict=True)}
     sample = np.zeros((len(block.sample), encoding.n_outputs))
     for row, value in enumerate(block.sample[:, 0].tolist()):
-        output = place.get(None if is_missing(value) else value, encoding.unknown)
-        if isinstance(output, str):
-            sample[row] = np.nan
+        value = None if is_missing(value) else value
+        output = place.get(value)
+        if value not in place:
+            sample[row] = _beyond(encoding)
         elif output is not None:
             sample[row, output] = 1.0
     return sample

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 
 from taufpl.exceptions import ExportError
+from taufpl.preprocessing import LevelEncoder
 
 Vector = NDArray[np.float64]
 
@@ -85,7 +86,7 @@ def is_left(step: SimpleImputer, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """One column of a one-hot encoder.
+    """One column of an encoder of levels.
 
     Attributes
     ----------
@@ -95,20 +96,32 @@ class Encoding:
         Which of the features that the column becomes is 1 for each of them; None where all are 0.
     n_outputs : int
         How many features it becomes.
-    unknown : int, None or "refuse"
-        The same for a value that was not seen; "refuse" where the encoder would raise.
+    unknown : ndarray of shape (n_outputs,) or None
+        These features for a value that was not seen; None where the encoder would raise.
     """
 
     categories: list[Any]
     outputs: list[int | None]
     n_outputs: int
-    unknown: int | str | None
+    unknown: Vector | None
 
 
-def encodings(step: OneHotEncoder) -> list[Encoding]:
-    """What a one-hot encoder does, asked from itself: dropped and infrequent categories need no special case."""
-    starts = np.concatenate(([0], np.cumsum(step._n_features_outs)))
-    return [_encoding(step, column, starts[column], starts[column + 1]) for column in range(len(step.categories_))]
+def is_encoder(step: Any) -> bool:
+    """Whether `encodings` knows what a step does."""
+    return type(step) in (OneHotEncoder, LevelEncoder)
+
+
+def encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
+    """What an encoder does, asked from itself: dropped and infrequent categories need no special case."""
+    inner = step.encoder_ if isinstance(step, LevelEncoder) else step
+    starts = np.concatenate(([0], np.cumsum(inner._n_features_outs)))
+    ends = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    found = [_encoding(inner, column, start, stop) for column, (start, stop) in enumerate(ends)]
+    if not isinstance(step, LevelEncoder):
+        return found
+    return [
+        replace(each, unknown=shares) for each, shares in zip(found, np.split(step.shares_, starts[1:-1]), strict=True)
+    ]
 
 
 def _encoding(step: OneHotEncoder, column: int, start: int, stop: int) -> Encoding:
@@ -128,15 +141,20 @@ def _encoding(step: OneHotEncoder, column: int, start: int, stop: int) -> Encodi
     return Encoding(
         [None if is_missing(value) else value for value in values.tolist()],
         outputs,
-        int(stop - start),
-        _unknown(step, column, values, outputs),
+        stop - start,
+        _unknown(step, column, values, outputs, stop - start),
     )
 
 
-def _unknown(step: OneHotEncoder, column: int, values: NDArray[Any], outputs: list[int | None]) -> int | str | None:
+def _unknown(
+    step: OneHotEncoder, column: int, values: NDArray[Any], outputs: list[int | None], width: int
+) -> Vector | None:
     if step.handle_unknown == "error":
-        return "refuse"
-    rare = getattr(step, "infrequent_categories_", [None] * (column + 1))[column]
-    if step.handle_unknown == "ignore" or rare is None:
         return None
-    return outputs[int(np.flatnonzero(values == rare[0])[0])]
+    row = np.zeros(width)
+    rare = getattr(step, "infrequent_categories_", [None] * (column + 1))[column]
+    if step.handle_unknown != "ignore" and rare is not None:
+        output = outputs[int(np.flatnonzero(values == rare[0])[0])]
+        if output is not None:
+            row[output] = 1.0
+    return row

@@ -18,6 +18,7 @@ from taufpl.estimators import (
     TauFPLRankerCV,
 )
 from taufpl.kernels import PivotedCholeskyFeatures
+from taufpl.preprocessing import LevelEncoder
 from taufpl.solvers import Record
 from taufpl.thresholding import Evidence, Rounds
 
@@ -27,6 +28,7 @@ OWN = frozenset(
         Evidence,
         KernelTauFPLClassifier,
         KernelTauFPLRanker,
+        LevelEncoder,
         NeymanPearsonClassifier,
         PivotedCholeskyFeatures,
         Record,

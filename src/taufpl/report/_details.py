@@ -16,7 +16,7 @@ from taufpl.report._findings import Findings, fingerprint
 from taufpl.report._format import NONE, count, counted, rate, score
 from taufpl.report._html import facts, note, section, table, text
 
-_N_FEATURES, _N_REASONS = 15, 3
+_N_FEATURES, _N_REASONS, _N_REMARKS = 15, 3, 12
 _REPR_LENGTH = 200
 
 
@@ -170,6 +170,21 @@ def training_section(found: Findings) -> str:
         "Rates that differ much between the two columns say that the model knows its training rows by heart, or that "
         "the data have changed.",
         table("", ["", "Training rows", "These rows"], rows, numeric=(1, 2)),
+    )
+
+
+def unseen_note(found: Findings) -> str:
+    """Remarkable values that the training rows never had."""
+    remarks = [] if found.unseen_values is None else found.unseen_values.remarks()
+    if not remarks:
+        return ""
+    lines = [text(f"{each}.") for each in remarks[:_N_REMARKS]]
+    if len(remarks) > _N_REMARKS:
+        lines.append(f"{counted(len(remarks) - _N_REMARKS, 'more remark')} of this kind.")
+    return note(
+        "<strong>Values that training never saw.</strong> The rates below are those of rows that differ from the "
+        f"training rows, by column.<br>{'<br>'.join(lines)}",
+        "open",
     )
 
 

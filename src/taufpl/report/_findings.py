@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from taufpl.persistence import SeenRows
 from taufpl.plotting._scores import find_attribute
+from taufpl.preprocessing import UnseenCounter
 from taufpl.report._features import Features, features_of
 from taufpl.report._figures import Rates, Traffic, rates_at, slider
 from taufpl.report._fresh import Given, leave_out_seen
@@ -47,6 +48,8 @@ class Findings:
     edges : ndarray or None
         Bins of the histogram.
     n_examples : int
+    unseen_values : UnseenCounter or None
+        None where the training rows are not known by column.
     """
 
     subject: Subject
@@ -61,6 +64,7 @@ class Findings:
     slider: dict[str, Any] | None
     edges: Vector | None
     n_examples: int
+    unseen_values: UnseenCounter | None
 
     @property
     def used(self) -> Rates:
@@ -117,6 +121,7 @@ class Findings:
             "roc_low": roc_axis(subject).low if used.n_negative else None,
             "score_range": None if self.edges is None else [float(self.edges[0]), float(self.edges[-1])],
             "fingerprint": fingerprint(subject),
+            "unseen": None if self.unseen_values is None else self.unseen_values.record(),
         }
 
 
@@ -132,6 +137,7 @@ def investigate(
     training: Any,
     data_is_new: bool | None,
     seen: SeenRows | None,
+    unseen_values: UnseenCounter | None,
 ) -> Findings:
     """Check what was given and find out all that there is to say."""
     n_examples = check_count("n_examples", n_examples)
@@ -166,7 +172,17 @@ def investigate(
         None if steps is None else {**steps, "own": steps["tau"].index(subject.tau)},
         histogram_edges(subject),
         n_examples,
+        _counted(X, training) if unseen_values is None else unseen_values,
     )
+
+
+def _counted(X: Any, training: Any) -> UnseenCounter | None:
+    """What the rows have that the training rows never had, where both are frames."""
+    if training is None or not (hasattr(X, "iloc") and hasattr(training[0], "iloc")):
+        return None
+    counter = UnseenCounter.from_rows(training[0])
+    counter.update(X)
+    return counter
 
 
 def fingerprint(subject: Subject) -> str:

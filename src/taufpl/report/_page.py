@@ -9,6 +9,7 @@ from typing import Any
 
 from taufpl._files import write_whole
 from taufpl.persistence import SeenRows
+from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _details, _sections
 from taufpl.report._findings import Findings, investigate
 from taufpl.report._format import rate
@@ -28,6 +29,7 @@ def render_report(
     training: Any = None,
     data_is_new: bool | None = None,
     seen: SeenRows | None = None,
+    unseen_values: UnseenCounter | None = None,
 ) -> str:
     """Report on a fitted model as one HTML page that needs nothing else: no network, no other file.
 
@@ -61,6 +63,9 @@ def render_report(
     seen : SeenRows, default=None
         Record of the rows that the model has met, as :func:`taufpl.persistence.load_model` gives it. Rows that it knows
         are left out and counted; where it knows all of them they are not new, whatever `data_is_new` says.
+    unseen_values : UnseenCounter, default=None
+        What the given rows have that the training rows never had, counted; None counts it where `X` and the training
+        rows are given as frames.
 
     Returns
     -------
@@ -98,6 +103,7 @@ def render_report(
         training=training,
         data_is_new=data_is_new,
         seen=seen,
+        unseen_values=unseen_values,
     )
     return fill(
         "page.html",
@@ -125,6 +131,7 @@ def write_report(
     training: Any = None,
     data_is_new: bool | None = None,
     seen: SeenRows | None = None,
+    unseen_values: UnseenCounter | None = None,
 ) -> Path:
     """Write the page of :func:`render_report` to a file.
 
@@ -136,7 +143,7 @@ def write_report(
         As in :func:`render_report`.
     path : str or path-like
         Where to write; folders are made as needed, and a file that is there is replaced.
-    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen
+    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen, unseen_values
         As in :func:`render_report`.
 
     Returns
@@ -170,6 +177,7 @@ def write_report(
         training=training,
         data_is_new=data_is_new,
         seen=seen,
+        unseen_values=unseen_values,
     )
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -190,6 +198,7 @@ def _body(found: Findings) -> str:
         [
             _sections.promise_section(found),
             _sections.novelty_note(found),
+            _details.unseen_note(found),
             collapsed,
             _sections.cards(found),
             _sections.several_section(found),

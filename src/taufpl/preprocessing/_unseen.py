@@ -1,0 +1,236 @@
+"""Values that training never saw: unknown levels, gaps where there were none, numbers outside the range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import betainccinv
+
+from taufpl.thresholding import fpr_upper_bound
+
+# Probability of a remark on missing values or ranges where new rows are drawn as the training rows were, and how many
+# bounds of a column may fail: one of the training share and one of the new share, for either kind.
+_ERROR = 0.001
+_BOUNDS = 4
+_MOST_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingColumn:
+    """What the training rows had in one column.
+
+    Attributes
+    ----------
+    name : str
+    n_rows : int
+    n_missing : int
+    low, high : float or None
+        Range of a number; None of other columns.
+    levels : frozenset or None
+        All levels of a category, rare ones too; None of other columns.
+    """
+
+    name: str
+    n_rows: int
+    n_missing: int = 0
+    low: float | None = None
+    high: float | None = None
+    levels: frozenset[Any] | None = None
+
+
+@dataclass(slots=True)
+class ColumnCounts:
+    """What new rows have in one column.
+
+    Attributes
+    ----------
+    n_unknown : int
+        Rows with a level that no training row had.
+    n_missing : int
+    n_below, n_above : int
+        Rows with a number outside the range of the training rows.
+    examples : list
+        The first few unknown levels.
+    """
+
+    n_unknown: int = 0
+    n_missing: int = 0
+    n_below: int = 0
+    n_above: int = 0
+    examples: list[Any] = field(default_factory=list)
+
+    @property
+    def n_outside(self) -> int:
+        """Rows with a number outside the range."""
+        return self.n_below + self.n_above
+
+    def any(self) -> bool:
+        """Whether there is anything to count."""
+        return bool(self.n_unknown or self.n_missing or self.n_outside)
+
+
+class UnseenCounter:
+    """Counts, over batches of new rows, what the training rows never had, by column.
+
+    Everything is counted; what chance explains is not remarked on. With m new rows a column is remarkable for
+
+    - an unknown level, in one row or more;
+    - missing values, where their share is certainly above twice the training share (or, where that is less, half-way
+      from it to all rows): a lower bound of the new share above that of an upper bound of the training share;
+    - numbers outside the range [min, max] of n training values, where their share is certainly above what the range of
+      n values leaves outside. That share of a continuous number is Beta(2, n - 1) distributed, with mean 2 / (n + 1),
+      and less where values repeat.
+
+    Bounds are Clopper and Pearson's, and quantiles of the Beta distribution. Their error probabilities add up to .001
+    over all columns: of 1,000 files with rows that are drawn as the training rows were, at most one is remarked on for
+    missing values or numbers.
+
+    Parameters
+    ----------
+    columns : iterable of TrainingColumn
+
+    Attributes
+    ----------
+    n_rows : int
+        New rows so far.
+    counts : dict of ColumnCounts, by name of column
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from taufpl.preprocessing import UnseenCounter
+    >>> training = pd.DataFrame({"city": ["bonn", "oslo"] * 500, "age": range(1000)})
+    >>> counter = UnseenCounter.from_rows(training)
+    >>> counter.update(pd.DataFrame({"city": ["oslo", "paris"] * 50, "age": range(950, 1050)}))
+    >>> for sentence in counter.remarks():
+    ...     print(sentence)
+    city: 50 of 100 rows (50%) have a level that training never saw, such as 'paris'
+    age: 50 of 100 rows (50%) lie outside the training range, 0 to 999
+    """
+
+    def __init__(self, columns: Iterable[TrainingColumn]) -> None:
+        self.columns = tuple(columns)
+        self.n_rows = 0
+        self.counts = {column.name: ColumnCounts() for column in self.columns}
+        self._error = _ERROR / (_BOUNDS * max(1, len(self.columns)))
+
+    @classmethod
+    def from_rows(cls, X: Any) -> UnseenCounter:
+        """A counter that knows the rows of a training frame.
+
+        Parameters
+        ----------
+        X : pandas dataframe
+            Numbers and truth values have a range, columns of any other type levels.
+        """
+        return cls(_training_column(str(name), X[name]) for name in X.columns)
+
+    def update(self, X: Any) -> None:
+        """Count new rows.
+
+        Parameters
+        ----------
+        X : pandas dataframe
+            With all the columns that the counter knows.
+        """
+        self.n_rows += X.shape[0]
+        numbers = [column for column in self.columns if column.low is not None]
+        if numbers:
+            self._count_numbers(numbers, X[[column.name for column in numbers]])
+        for column in self.columns:
+            if column.low is None:
+                self._count_levels(column, X[column.name])
+
+    def _count_numbers(self, columns: list[TrainingColumn], part: Any) -> None:
+        """All columns at once: rows lie one after the other."""
+        values = part.to_numpy(dtype=np.float64, na_value=np.nan)
+        low, high = (np.array([getattr(column, end) for column in columns]) for end in ("low", "high"))
+        totals = (np.count_nonzero(found, axis=0) for found in (np.isnan(values), values < low, values > high))
+        for column, n_missing, n_below, n_above in zip(columns, *totals, strict=True):
+            counts = self.counts[column.name]
+            counts.n_missing += int(n_missing)
+            counts.n_below += int(n_below)
+            counts.n_above += int(n_above)
+
+    def _count_levels(self, column: TrainingColumn, values: Any) -> None:
+        counts, missing = self.counts[column.name], values.isna().to_numpy()
+        counts.n_missing += int(missing.sum())
+        if column.levels is not None:
+            unknown = ~(values.isin(column.levels).to_numpy() | missing)
+            counts.n_unknown += int(unknown.sum())
+            _keep_examples(counts.examples, values[unknown])
+
+    def remarks(self) -> list[str]:
+        """What is remarkable, one sentence for a column and kind of value, without a full stop."""
+        return [sentence for column in self.columns for _, sentence in self._remarks(column)]
+
+    def record(self) -> dict[str, Any]:
+        """All counts as plain values; columns without any are left out."""
+        return {
+            "n_rows": self.n_rows,
+            "columns": {
+                column.name: {
+                    "n_unknown": counts.n_unknown,
+                    "unknown_levels": [str(each) for each in counts.examples],
+                    "n_missing": counts.n_missing,
+                    "n_below": counts.n_below,
+                    "n_above": counts.n_above,
+                    "remarkable": [kind for kind, _ in self._remarks(column)],
+                }
+                for column in self.columns
+                if (counts := self.counts[column.name]).any()
+            },
+        }
+
+    def _remarks(self, column: TrainingColumn) -> list[tuple[str, str]]:
+        """Kinds and sentences."""
+        counts, found = self.counts[column.name], []
+        if counts.n_unknown:
+            such = ", ".join(repr(each) for each in counts.examples)
+            found.append(("unknown", f"have a level that training never saw, such as {such}", counts.n_unknown))
+        if self._exceeds(counts.n_missing, self.n_rows, self._ordinary_missing(column)):
+            before = (
+                f"{column.n_missing:,} of {column.n_rows:,} training rows" if column.n_missing else "no training row"
+            )
+            found.append(("missing", f"have no value, which {before} had", counts.n_missing))
+        if self._exceeds(counts.n_outside, self.n_rows - counts.n_missing, self._ordinary_outside(column)):
+            found.append(
+                ("outside", f"lie outside the training range, {column.low:.6g} to {column.high:.6g}", counts.n_outside)
+            )
+        return [(kind, f"{column.name}: {_share(count, self.n_rows)} {text}") for kind, text, count in found]
+
+    def _exceeds(self, count: int, n_rows: int, ordinary: float) -> bool:
+        """Whether a share is certainly above what is ordinary: its lower bound is."""
+        if count <= ordinary * n_rows:
+            return False
+        return 1.0 - float(fpr_upper_bound(n_rows - count, n_rows, self._error)) > ordinary
+
+    def _ordinary_missing(self, column: TrainingColumn) -> float:
+        share = float(fpr_upper_bound(column.n_missing, column.n_rows, self._error))
+        return min(2.0 * share, (1.0 + share) / 2.0)
+
+    def _ordinary_outside(self, column: TrainingColumn) -> float:
+        n_values = column.n_rows - column.n_missing
+        return float(betainccinv(2.0, n_values - 1.0, self._error)) if n_values > 1 else 1.0
+
+
+def _training_column(name: str, values: Any) -> TrainingColumn:
+    n_rows, n_missing = len(values), int(values.isna().sum())
+    if values.dtype.kind in "biuf":
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if n_missing < n_rows else (None, None)
+        return TrainingColumn(name, n_rows, n_missing, *ends)
+    return TrainingColumn(name, n_rows, n_missing, levels=frozenset(values.dropna().unique().tolist()))
+
+
+def _keep_examples(examples: list[Any], unknown: Any) -> None:
+    if len(unknown) and len(examples) < _MOST_EXAMPLES:
+        new = [each for each in unknown.unique().tolist() if each not in examples]
+        examples += new[: _MOST_EXAMPLES - len(examples)]
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} of {total:,} rows ({100.0 * count / total:.3g}%)"

@@ -1,0 +1,133 @@
+"""Levels that training never saw count as the average, and are counted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
+
+RNG = np.random.default_rng(0)
+TRAINING = pd.DataFrame(
+    {
+        "city": RNG.choice(["bonn", "oslo", "rome", "rare", "rarer"], 400, p=[0.5, 0.3, 0.17, 0.02, 0.01]),
+        "channel": RNG.choice(np.array(["web", "shop", None], dtype=object), 400),
+        "count": RNG.integers(0, 3, 400),
+    }
+)
+
+
+@parametrize_with_checks([LevelEncoder(), LevelEncoder(sparse_output=False, min_frequency=2, max_categories=4)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("options", [{}, {"min_frequency": 20}, {"max_categories": 3}])
+def test_known_levels_are_one_hot(options):
+    expected = OneHotEncoder(sparse_output=False, **options).fit_transform(TRAINING)
+    encoder = LevelEncoder(**options)
+    assert sparse.issparse(encoder.fit_transform(TRAINING))
+    np.testing.assert_array_equal(encoder.fit_transform(TRAINING).toarray(), expected)
+    np.testing.assert_array_equal(encoder.transform(TRAINING).toarray(), expected)
+    dense = LevelEncoder(sparse_output=False, **options).fit(TRAINING)
+    np.testing.assert_array_equal(dense.transform(TRAINING), expected)
+    assert len(dense.get_feature_names_out()) == expected.shape[1]
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_unknown_levels_score_as_the_average_training_row(is_sparse):
+    encoder = LevelEncoder(min_frequency=20, sparse_output=is_sparse).fit(TRAINING)
+    weights = RNG.normal(size=len(encoder.get_feature_names_out()))
+    row = TRAINING.iloc[[0]]
+    for name, strange in (("city", "paris"), ("city", None), ("count", 9)):
+        found = encoder.transform(row.assign(**{name: strange})) @ weights
+        # The row with the level of every training row in its turn.
+        every = pd.concat([row] * len(TRAINING)).assign(**{name: TRAINING[name].to_numpy()})
+        np.testing.assert_allclose(found, np.mean(encoder.transform(every) @ weights), rtol=1e-12)
+    # All at once, and a missing value that training had is a level.
+    np.testing.assert_allclose(
+        encoder.transform(pd.DataFrame({"city": ["x"], "channel": ["y"], "count": [7]})) @ weights,
+        np.mean(encoder.transform(TRAINING) @ weights),
+    )
+    known = encoder.transform(row.assign(channel=None)) @ weights
+    assert known != pytest.approx(np.mean(encoder.transform(row.assign(channel="?")) @ weights))
+
+
+def test_missing_texts_of_a_frame_are_one_level():
+    encoder = LevelEncoder(sparse_output=False).fit(TRAINING)
+    rows = TRAINING.iloc[:3]
+    expected = encoder.transform(rows.assign(channel=None))
+    for missing in (np.nan, pd.Series([np.nan, None, pd.NA], dtype=object), pd.Series([None] * 3, dtype="string")):
+        np.testing.assert_array_equal(encoder.transform(rows.assign(channel=missing)), expected)
+
+
+def test_frames_come_out_with_names():
+    with config_context(transform_output="pandas"):
+        found = LevelEncoder(sparse_output=False).fit_transform(TRAINING[["city"]])
+    assert found.columns.tolist() == ["city_bonn", "city_oslo", "city_rare", "city_rarer", "city_rome"]
+
+
+def counter():
+    return UnseenCounter.from_rows(TRAINING.assign(amount=np.linspace(-1, 1, len(TRAINING))))
+
+
+def test_batches_add_up_to_counts_by_column():
+    rows = TRAINING.assign(amount=0.0)
+    rows.loc[:9, "city"] = "paris"
+    rows.loc[10, "city"] = None
+    rows.loc[:4, "amount"] = [-2.0, 5.0, 6.0, np.nan, 1.0]
+    found = counter()
+    for start in range(0, len(rows), 7):
+        found.update(rows.iloc[start : start + 7])
+    columns = found.record()["columns"]
+    assert found.record()["n_rows"] == len(rows)
+    assert (columns["city"]["n_unknown"], columns["city"]["n_missing"]) == (10, 1)
+    assert columns["city"]["unknown_levels"] == ["paris"]
+    assert columns["city"]["remarkable"] == ["unknown"]
+    assert columns["channel"]["n_missing"] == rows["channel"].isna().sum()
+    assert columns["channel"]["remarkable"] == []
+    amount = columns["amount"]
+    assert (amount["n_below"], amount["n_above"], amount["n_missing"]) == (1, 2, 1)
+    assert "count" not in columns
+    (remark,) = found.remarks()
+    assert remark == "city: 10 of 400 rows (2.5%) have a level that training never saw, such as 'paris'"
+
+
+def test_a_jump_in_missing_values_and_numbers_outside_are_remarked():
+    rows = TRAINING.assign(amount=np.where(np.arange(len(TRAINING)) < 60, 3.0, 0.5))
+    rows.loc[:200, "channel"] = None
+    rows.loc[:50, "count"] = np.nan
+    found = counter()
+    found.update(rows)
+    kinds = {name: each["remarkable"] for name, each in found.record()["columns"].items()}
+    assert kinds == {"channel": [], "count": ["missing"], "amount": ["outside"]}
+    # Twice the share of a third would be two thirds.
+    found.update(rows.assign(channel=None))
+    assert "channel" in " ".join(found.remarks())
+    assert "no training row" in " ".join(found.remarks())
+
+
+def test_ordinary_rows_are_not_remarked():
+    """Rows drawn as the training rows were: at most one file of 1,000, here none of 300."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        training, new = (_drawn(rng, n) for n in (500, 2000))
+        found = UnseenCounter.from_rows(training)
+        found.update(new)
+        assert found.remarks() == []
+
+
+def _drawn(rng, n):
+    numbers = rng.normal(size=(n, 3))
+    numbers[rng.random((n, 3)) < [0.0, 0.01, 0.6]] = np.nan
+    return pd.DataFrame(numbers, columns=list("abc"))
+
+
+def test_a_column_without_values_counts_what_is_missing():
+    found = UnseenCounter([TrainingColumn("a", 10, 10)])
+    found.update(pd.DataFrame({"a": [1.0, None]}))
+    assert found.counts["a"].n_missing == 1
+    assert found.remarks() == []
