@@ -10,6 +10,7 @@ from taufpl.estimators._candidates import (
     all_names,
     as_good_as_best,
     average,
+    constant_direction,
     find_candidates,
     held_out_share,
     telling_features,
@@ -198,5 +199,22 @@ def test_no_candidate_hides_an_intercept_in_the_weights_of_levels(layout):
     found, spread = all_candidates(layout(X), y, TAU)
     for candidate in found:
         coef = spread.standardised(candidate.coef)[0]
-        # In standard deviations of the scores of negatives; support vector machines once had 15 and 150.
+        # In standard deviations of the scores of negatives; support vector machines would have 15 and 150.
         assert abs(np.mean(X[:, 3:] @ coef[3:])) < 0.1, candidate.name
+
+
+def test_the_constant_direction_of_several_columns():
+    rng = np.random.default_rng(0)
+    parts = [np.eye(n)[rng.integers(0, n, 3000)] for n in (2, 6, 40)]
+    X = sp.csr_array(np.hstack([rng.normal(size=(3000, 3)), *parts]))
+    direction = constant_direction(X)
+    scores = X @ direction
+    np.testing.assert_allclose(scores, scores.mean(), rtol=1e-5)
+    assert np.linalg.norm(direction) == pytest.approx(1)
+    # The weights of each column, in the span of the rows and without the constant, sum to 0.
+    coef = X.T @ rng.normal(size=3000)
+    coef -= (coef @ direction) * direction
+    for columns in np.split(np.arange(3, 51), (2, 8)):
+        assert abs(coef[columns].sum()) < 1e-4 * np.abs(coef[columns]).sum()
+    # Where some rows have none of the levels, there is no such direction.
+    assert not constant_direction(X[:, :4]).any()

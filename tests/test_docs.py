@@ -36,6 +36,7 @@ MODULES = {
     "taufpl.operators": "operators",
     "taufpl.persistence": "persistence",
     "taufpl.plotting": "plotting",
+    "taufpl.preprocessing": "preprocessing",
     "taufpl.problem": "problem",
     "taufpl.projection": "projection",
     "taufpl.projection.agnostic": "projection",

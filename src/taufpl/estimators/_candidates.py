@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import lsqr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -40,6 +41,8 @@ _SVM_TOL = 1e-4
 # liblinear penalises the intercept as the weight of one more feature with this value in every row. The larger it is,
 # the less is gained by hiding a part of the intercept in weights whose features sum to 1, such as those of levels.
 _INTERCEPT_SCALING = 100.0
+# Iterations of the search for a direction in which all rows score the same, and the root mean square error there.
+_MOST_LSQR, _CONSTANT = 100, 1e-6
 _NORMAL = (0.03, 0.3)
 # The trimmed ranking trains at this multiple of tau: the mean of so many more negatives is less noisy.
 _TRIMMED_SCALE = 4.0
@@ -125,9 +128,28 @@ def plain_candidates(
     for cost, strength in () if frugal else _SVM:
         if ("svm", cost, strength) in wanted:
             models["svm", cost, strength] = _svm(cost, strength, X, is_positive)
+    constant = constant_direction(X)
     for name, model in models.items():
         if name in wanted:
-            yield Candidate(name[0], name[1:], _fitted(model, X, is_positive))
+            coef = _fitted(model, X, is_positive)
+            yield Candidate(name[0], name[1:], coef - (coef @ constant) * constant)
+
+
+def constant_direction(X: Any) -> Vector:
+    """The unit vector u along the shortest v with X v = 1; zeros where there is none.
+
+    The features of the levels of a column sum to 1, so that v is there wherever levels are encoded. A multiple of v in
+    the weights changes no order among rows of X, but moves every row whose level is unknown, all of whose features are
+    0. Weights come by it as a part of the intercept: liblinear penalises that of a support vector machine, so that a
+    part is cheaper in w, and logistic regression leaves some there when it ends early. As w lies in the span of the
+    rows, w - (w.u) u has no such part in any of the columns. Candidates that are rankings have no intercept.
+    """
+    n_rows, n_features = X.shape
+    v, _, _, residual = lsqr(X, np.ones(n_rows), atol=1e-8, btol=1e-8, iter_lim=_MOST_LSQR)[:4]
+    if residual > _CONSTANT * math.sqrt(n_rows):
+        return np.zeros(n_features)
+    unit: Vector = v / np.linalg.norm(v)
+    return unit
 
 
 def tau_candidates(
