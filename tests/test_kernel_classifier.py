@@ -40,7 +40,14 @@ def test_decisions_are_scores_above_the_threshold(threshold):
 
 def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
     """Other held-out negatives, which score the same, change nothing of the ranking: gamma and landmarks included."""
-    settings = {"threshold": "np", "holdout": 0.5, "gamma": "median", "reg": 1e-3, "n_components": 50, "random_state": 0}
+    settings = {
+        "threshold": "np",
+        "holdout": 0.5,
+        "gamma": "median",
+        "reg": 1e-3,
+        "n_components": 50,
+        "random_state": 0,
+    }
     first = KernelTauFPLClassifier(0.05, **settings).fit(X, Y)
     negatives = np.flatnonzero(Y == 0)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))

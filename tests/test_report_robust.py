@@ -158,7 +158,7 @@ def nasty_page():
         index=pd.Index([NASTY] * len(Y), dtype=object),
     )
     labels = np.array([NASTY + "0", NASTY + "1"], dtype=object)
-    model = TauFPLRanker(0.02, tau_scale=9.0).fit(frame, labels[Y])
+    model = TauFPLRanker(0.02, tau_scale=9.0, pos_label=labels[1]).fit(frame, labels[Y])
     return render_report(model, frame, labels[Y], title=NASTY)
 
 
