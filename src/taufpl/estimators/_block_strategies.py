@@ -107,7 +107,6 @@ def cross_fit(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
     n_folds = possible_folds(plan.n_folds, part.n_positive, part.n_negative)
     rule = CrossFitRule(plan.taus, plan.bound_delta, n_folds)
     lowest = rule.lowest(negative)
-    scores = TopSample(negative.above(lowest), negative.size)
     with part.divided(Dealt.folds(n_folds, plan.seed)) as divided:
         folds = [_cross_fit_fold(fitter, divided, fold, target, lowest) for fold in range(n_folds)]
         moved, tops = zip(*folds, strict=True)
@@ -115,7 +114,7 @@ def cross_fit(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
         held_out = Held.of(replace(part, blocks=divided.blocks))
         assert held_out.positive is not None
         fold_train = TopSample(np.concatenate(tops), (n_folds - 1) * part.n_negative)
-        found = rule.choose_all(scores, held_out.negative, fold_train)
+        found = rule.choose_all(negative, held_out.negative, fold_train)
         evidence = tuple(each.with_recall(held_out.positive) for each in found)
         return Outcome((model,), evidence, max(negative.largest, held_out.negative.largest))
 
