@@ -36,7 +36,14 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.estimators import _strategies
 from taufpl.metrics import np_scorer
-from taufpl.thresholding import JointOrderStatistic, NPScoreRule, TrainQuantile, negatives_needed, order_rank
+from taufpl.thresholding import (
+    CrossFitRule,
+    JointOrderStatistic,
+    NPScoreRule,
+    TrainQuantile,
+    negatives_needed,
+    order_rank,
+)
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -157,6 +164,12 @@ class HeardOrderStatistic(JointOrderStatistic):
         return super().choose_all(*scores)
 
 
+class HeardCrossFit(CrossFitRule):
+    def choose_all(self, *scores: Any) -> Any:
+        HEARD.append((self.n_folds, *scores))
+        return super().choose_all(*scores)
+
+
 class HeardQuantile(TrainQuantile):
     def choose(self, *scores: Any) -> Any:
         HEARD.append(scores)
@@ -199,23 +212,41 @@ class Draw:
         """The estimator, and the scores, negatives first, that its rule was given, time after time."""
         HEARD.clear()
         classifier = NeymanPearsonClassifier(self.memo, tau, threshold=threshold, random_state=self.number, **options)
-        with mock.patch.multiple(_strategies, JointOrderStatistic=HeardOrderStatistic, TrainQuantile=HeardQuantile):
+        heard = {
+            "CrossFitRule": HeardCrossFit,
+            "JointOrderStatistic": HeardOrderStatistic,
+            "TrainQuantile": HeardQuantile,
+        }
+        with mock.patch.multiple(_strategies, **heard):
             return classifier.fit(self.X, self.y), list(HEARD)
 
-    def ranked(self, method: str, n_scored: int) -> tuple[Memo, np.ndarray] | None:
-        """`np` and `cross`: one fit, and the order statistics of what it was given, at all tolerances."""
-        wanted = [(t, d) for t, d in product(self.taus, DRAWN_DELTAS) if rank(n_scored, t, d) is not None]
+    def held_out(self) -> tuple[Memo, np.ndarray] | None:
+        """`np`: one fit, and the order statistics of the scores that it was given, at all tolerances."""
+        n = self.cell.n // 2
+        wanted = [(t, d) for t, d in product(self.taus, DRAWN_DELTAS) if rank(n, t, d) is not None]
         if not wanted:
             return None
         tau, delta = wanted[self.number % len(wanted)]
-        classifier, heard = self.fit(method, tau, delta=delta)
-        # `cross` looks at scores of trees in two ways, and takes the higher threshold.
-        views = [np.sort(scores) for (scores,) in heard]
-        assert all(scores.size == n_scored for scores in views)
-        thresholds = {(t, d): max(float(scores[rank(n_scored, t, d) - 1]) for scores in views) for t, d in wanted}
-        assert np.isclose(thresholds[tau, delta], classifier.threshold_, rtol=1e-9, atol=1e-12)
+        classifier, [(scores,)] = self.fit("np", tau, delta=delta, holdout=0.5, measure_recall=False)
+        assert scores.size == n
+        ordered = np.sort(scores)
+        self.keep_all("np", classifier, {(t, d): float(ordered[rank(n, t, d) - 1]) for t, d in wanted})
+        return classifier.estimator_, ordered
+
+    def cross_fitted(self) -> None:
+        """`cross`: one fit, and its rule on the scores that it was given, at all tolerances."""
+        n = self.cell.n
+        wanted = [(t, d) for t, d in product(self.taus, DRAWN_DELTAS) if rank(n, t, d) is not None]
+        tau, delta = wanted[self.number % len(wanted)]
+        classifier, [(n_folds, *scores)] = self.fit("cross", tau, delta=delta)
+        rules = {(t, d): CrossFitRule((t,), d, n_folds) for t, d in wanted}
+        self.keep_all("cross", classifier, {key: rule.choose_all(*scores)[0].threshold for key, rule in rules.items()})
+
+    def keep_all(self, method: str, classifier: Any, thresholds: dict[tuple[float, float | None], float]) -> None:
+        """Keep the thresholds, of which one must be the classifier's own."""
+        own = thresholds[classifier.tau, classifier.delta]
+        assert np.isclose(own, classifier.threshold_, rtol=1e-9, atol=1e-12)
         self.keep(method, classifier.estimators_, thresholds)
-        return classifier.estimator_, views[0]
 
     def rounds(self) -> None:
         """`oob`, from the scores of one fit."""
@@ -286,8 +317,8 @@ def measure(cell: Cell) -> Found:
     found: dict[tuple[str, float, float | None], list[np.ndarray]] = {}
     for number, tau in product(range(cell.draws), separate):
         draw = Draw(cell, number, tau)
-        held_out = draw.ranked("np", cell.n // 2)
-        draw.ranked("cross", cell.n)
+        held_out = draw.held_out()
+        draw.cross_fitted()
         if number < cell.rivals:
             draw.rivals(held_out)
         for key, value in draw.found.items():

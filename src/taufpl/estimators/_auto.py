@@ -93,6 +93,10 @@ class AutoFitter:
         """Always."""
         return True
 
+    def has_scale(self, model: LinearModel) -> bool:
+        """Never: a ranking has no intercept."""
+        return False
+
 
 def _judge(X: Any, fold: Fold, tau: float, frugal: bool) -> dict[Name, float]:
     """Held-out share of every candidate on one fold."""

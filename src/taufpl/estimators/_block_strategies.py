@@ -21,7 +21,16 @@ from taufpl.estimators._search import possible_folds
 from taufpl.estimators._strategies import Outcome, Plan, counted, rescaled, round_rules
 from taufpl.operators import Block
 from taufpl.operators._blocks import State, Sums
-from taufpl.thresholding import BlockSample, Evidence, JointOrderStatistic, Rounds, ThresholdRule, TrainQuantile
+from taufpl.thresholding import (
+    BlockSample,
+    CrossFitRule,
+    Evidence,
+    JointOrderStatistic,
+    Rounds,
+    ThresholdRule,
+    TopSample,
+    TrainQuantile,
+)
 
 Vector = NDArray[np.float64]
 
@@ -90,26 +99,37 @@ def _with_recall(
 
 
 def cross_fit(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
-    """`cross`: every row is scored by a model that has not seen it; the model itself is fitted on all rows."""
+    """`cross`: the model is fitted on all rows; models of folds tell how much that flatters it (`CrossFitRule`)."""
     fitter.prepare(part)
     model = fitter.fit(part)
     target = span(part, fitter.direction(model))
+    negative = Held.of(part).negative
     n_folds = possible_folds(plan.n_folds, part.n_positive, part.n_negative)
-    moved = []
+    rule = CrossFitRule(plan.taus, plan.bound_delta, n_folds)
+    lowest = rule.lowest(negative)
     with part.divided(Dealt.folds(n_folds, plan.seed)) as divided:
-        for fold in range(n_folds):
-            with divided.rows_of(fold, others=True) as train:
-                own = fitter.direction(fitter.fit(train))
-                at, width = span(train, own)
-            factor = target[1] / width
-            moved.append(Direction(factor * own.coef, target[0] + factor * (own.intercept - at)))
-        divided.blocks.change(_ScoreByFold(tuple(moved)))
-        scores = Held.of(replace(part, blocks=divided.blocks))
-        assert scores.positive is not None
-        rule = JointOrderStatistic(plan.taus, plan.bound_delta, "largest")
-        found = rule.choose_all(scores.negative)
-        evidence = tuple(replace(each, guaranteed=False).with_recall(scores.positive) for each in found)
-        return Outcome((model,), evidence, scores.negative.largest)
+        folds = [_cross_fit_fold(fitter, divided, fold, target, lowest) for fold in range(n_folds)]
+        moved, tops = zip(*folds, strict=True)
+        divided.blocks.change(_ScoreByFold(moved))
+        held_out = Held.of(replace(part, blocks=divided.blocks))
+        assert held_out.positive is not None
+        fold_train = TopSample(np.concatenate(tops), (n_folds - 1) * part.n_negative)
+        found = rule.choose_all(negative, held_out.negative, fold_train)
+        evidence = tuple(each.with_recall(held_out.positive) for each in found)
+        return Outcome((model,), evidence, max(negative.largest, held_out.negative.largest))
+
+
+def _cross_fit_fold(
+    fitter: BlockFitter, divided: Any, fold: int, target: tuple[float, float], lowest: float
+) -> tuple[Direction, Vector]:
+    """The score of a fold's model on the target's scale, and the scores above `lowest` of what it was fitted on."""
+    with divided.rows_of(fold, others=True) as train:
+        own = fitter.direction(fitter.fit(train))
+        at, width = span(train, own)
+        factor = target[1] / width
+        top = BlockSample(train.blocks, Of("negative")).above(at + (lowest - target[0]) / factor)
+    moved = Direction(factor * own.coef, target[0] + factor * (own.intercept - at))
+    return moved, target[0] + factor * (top - at)
 
 
 def train_quantile(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:

@@ -123,6 +123,10 @@ class LinearFitter:
         """Always."""
         return True
 
+    def has_scale(self, model: LinearModel) -> bool:
+        """Never: a ranking has no intercept."""
+        return False
+
 
 def _start(near: LinearModel | None, positive: Rows, negative: Rows) -> Result | None:
     """The neighbour's result, cut down to these rows; a solver makes the pair feasible again."""
@@ -193,6 +197,10 @@ class EstimatorFitter:
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""
         return hasattr(model, "decision_function") and hasattr(last_step(model), "coef_")
+
+    def has_scale(self, model: Any) -> bool:
+        """Not if scores are linear: shrinkage makes those of fewer rows smaller."""
+        return not self.is_linear(model)
 
 
 def _is_own(model: Any) -> bool:

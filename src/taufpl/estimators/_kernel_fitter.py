@@ -141,8 +141,12 @@ class KernelFitter:
         return expand(self.kernel, self.X[rows], named(self.kernel, self.X, model.support), model.weights)
 
     def is_linear(self, model: KernelModel) -> bool:
-        """In the space of the kernel: a ranking has no intercept, and scores of folds must be brought to one scale."""
-        return True
+        """In the space of the kernel only."""
+        return False
+
+    def has_scale(self, model: KernelModel) -> bool:
+        """Never: a ranking has no intercept."""
+        return False
 
     def _part(self, rows: Rows) -> Any:
         return take(self.make(1.0, None), self.X, rows)

@@ -23,6 +23,7 @@ from taufpl.estimators._search import possible_folds
 from taufpl.estimators._units import Rows, Units
 from taufpl.thresholding import (
     USUAL_DELTA,
+    CrossFitRule,
     Evidence,
     JointOrderStatistic,
     NPScoreRule,
@@ -68,6 +69,9 @@ class Fitter(Protocol):
 
     def is_linear(self, model: Any) -> bool:
         """Whether scores are linear in the features."""
+
+    def has_scale(self, model: Any) -> bool:
+        """Whether models of other rows score on the same scale, as probabilities and log-odds are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,45 +184,39 @@ def _count_caught(
 
 
 def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
-    """`cross`: every row is scored by a model that has not seen it; the model itself is fitted on all rows.
+    """`cross`: the model is fitted on all rows; models of folds tell how much that flatters it (`CrossFitRule`).
 
-    Scores of folds are brought to the scale of the model that is fitted on all rows, by the mean and the standard
-    deviation that each gives to the negatives it was fitted on: shrinkage, for one, makes scores of fewer rows smaller.
-    That is right for linear scores. A forest knows its training rows by heart, and they say little of its scale, so
-    that for other scores the higher threshold counts, with and without it.
+    Scores without a scale of their own are brought to that of the model that is fitted on all rows, by the mean and the
+    standard deviation that each model gives to the negatives it was fitted on: a ranking has no intercept, and
+    shrinkage makes linear scores of fewer rows smaller. Others stay as they are: a forest, which knows its training
+    rows by heart, says nothing of its scale by them.
     """
     rows = _all_rows(fitter)
     fitter.prepare(rows)
     model = fitter.fit(rows)
+    that_count = fitter.units.one_each(fitter.negative_rows, plan.seed)
+    scores = fitter.scores(model, that_count)
+    target = None if fitter.has_scale(model) else span(scores)
     splits = _folds(fitter, plan)
-    parts = _parallel(plan, _fit_and_score, ((fitter, train, held_out, model) for train, held_out in splits))
-    target = _span(fitter, model, fitter.negative_rows)
-    spans = [
-        _span(fitter, own, np.intersect1d(train, fitter.negative_rows, assume_unique=True))
-        for (own, _), (train, _) in zip(parts, splits, strict=True)
-    ]
-    views = [_pooled(parts, spans, target)]
-    if not fitter.is_linear(model):
-        views.append(_pooled(parts, [target] * len(parts), target))
-    rule = JointOrderStatistic(plan.taus, plan.bound_delta, "largest")
-    found = [
-        [replace(each, guaranteed=False).with_recall(positive) for each in rule.choose_all(negative)]
-        for positive, negative in views
-    ]
-    evidence = tuple(max(same_tau, key=lambda each: each.threshold) for same_tau in zip(*found, strict=True))
-    return Outcome((model,), evidence, max(largest(negative) for _, negative in views))
+    jobs = ((fitter, train, held_out, model, that_count, target) for train, held_out in splits)
+    positive, held_out, fold_train = map(np.concatenate, zip(*_parallel(plan, _cross_fit_fold, jobs), strict=True))
+    rule = CrossFitRule(plan.taus, plan.bound_delta, len(splits) if fitter.is_linear(model) else None)
+    found = rule.choose_all(scores, held_out, fold_train)
+    evidence = tuple(each.with_recall(positive) for each in found)
+    return Outcome((model,), evidence, max(largest(scores), largest(held_out)))
 
 
-def _pooled(
-    parts: list[tuple[Any, Held]], spans: list[tuple[float, float]], target: tuple[float, float]
-) -> tuple[Vector, Vector]:
-    """Scores of all held-out positives and negatives, moved from the spans of their folds to the target's."""
-    moved = []
-    for (at, width), (_, scores) in zip(spans, parts, strict=True):
-        factor = target[1] / width
-        moved.append([target[0] + factor * (own - at) for own in (scores.positive, scores.negative)])
-    positive, negative = zip(*moved, strict=True)
-    return np.concatenate(positive), np.concatenate(negative)
+def _cross_fit_fold(
+    fitter: Fitter, train: Rows, held_out: Rows, near: Any, that_count: Rows, target: tuple[float, float] | None
+) -> tuple[Vector, ...]:
+    """Scores of a fold's positives, of its negatives, and of the negatives that its model was fitted on."""
+    model, held = _fit_and_score(fitter, train, held_out, near)
+    own = fitter.scores(model, np.intersect1d(train, that_count, assume_unique=True))
+    found = (held.positive, held.negative, own)
+    if target is None:
+        return found
+    at, width = span(own)
+    return tuple(target[0] + target[1] / width * (scores - at) for scores in found)
 
 
 def train_quantile(fitter: Fitter, plan: Plan) -> Outcome:
@@ -262,7 +260,7 @@ def out_of_bootstrap(fitter: Fitter, plan: Plan) -> Outcome:
     scale = max(largest(scores.negative) for _, scores in parts)
     if plan.combine == "mean":
         return Outcome(tuple(model for model, _ in parts), evidence, scale)
-    spans = [_span(fitter, model, fitter.negative_rows) for model, _ in (*parts, (whole, None))]
+    spans = [span(fitter.scores(model, fitter.negative_rows)) for model, _ in (*parts, (whole, None))]
     return Outcome((whole,), tuple(replace(each, threshold=rescaled(each, spans)) for each in evidence), scale)
 
 
@@ -294,9 +292,8 @@ def _out_of_bag(fitter: Fitter, parts: list[tuple[Any, Held]], rounds: Rounds, t
     return counted(float(rounds.thresholds.mean()), tau, plan, false, caught, rounds)
 
 
-def _span(fitter: Fitter, model: Any, rows: Rows) -> tuple[float, float]:
-    """Mean and standard deviation of the scores of some rows; (0, 1) where they say nothing."""
-    scores = fitter.scores(model, rows)
+def span(scores: Vector) -> tuple[float, float]:
+    """Mean and standard deviation of some scores; (0, 1) where they say nothing."""
     at, width = float(scores.mean()), float(scores.std())
     return (at, width) if np.isfinite(at) and np.isfinite(width) and width > 0 else (0.0, 1.0)
 

@@ -1,6 +1,7 @@
 """Thresholds: scores in, a threshold and its evidence out. Positive is what scores strictly more."""
 
 from taufpl.thresholding._block_sample import BlockSample
+from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, share_interval
 from taufpl.thresholding._quantile import share_above, top_threshold
@@ -11,7 +12,7 @@ from taufpl.thresholding._rules import (
     ThresholdRule,
     TrainQuantile,
 )
-from taufpl.thresholding._sample import ArraySample, Sample
+from taufpl.thresholding._sample import ArraySample, Sample, TopSample
 from taufpl.thresholding._simultaneous import simultaneous_ranks
 from taufpl.thresholding._splits import stratified_rounds
 
@@ -19,6 +20,7 @@ __all__ = [
     "USUAL_DELTA",
     "ArraySample",
     "BlockSample",
+    "CrossFitRule",
     "Evidence",
     "JointOrderStatistic",
     "NPScoreRule",
@@ -26,6 +28,7 @@ __all__ = [
     "Rounds",
     "Sample",
     "ThresholdRule",
+    "TopSample",
     "TrainQuantile",
     "fpr_upper_bound",
     "negatives_needed",

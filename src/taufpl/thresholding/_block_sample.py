@@ -67,7 +67,7 @@ class BlockSample(Sample):
         if count > _MOST_ABOVE:
             raise ValueError(
                 f"{count} scores lie above {threshold:g}, more than the {_MOST_ABOVE} that may be collected in one "
-                "place. Choose thresholds by rule='quantile' or with a delta, which need no scores but their ranks."
+                "place. Choose the threshold by 'np', or by 'oob' with a delta or rule='quantile': ranks will do there."
             )
         return np.concatenate(self.blocks.gather(_Above(self.pick, float(threshold))))
 

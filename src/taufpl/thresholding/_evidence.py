@@ -66,7 +66,8 @@ class Evidence:
     n_negative : int
         How many negatives the threshold rests on; where groups were given, one of each group.
     n_false_positive : int
-        How many of those score strictly more than the threshold.
+        How many of those score strictly more than the threshold; for "cross" an estimate, rounded down
+        (:class:`CrossFitRule`).
     fpr_estimate : float
         n_false_positive / n_negative. The rule looked at these negatives, so this is a description of them rather
         than an unbiased estimate: for an order statistic of rank r without ties it is (n - r)/n, whatever the scores.

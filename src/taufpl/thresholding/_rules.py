@@ -239,7 +239,7 @@ class NPScoreRule:
         negative, positive = negatives.above(lowest), positives.above(lowest)
         candidates = np.unique(np.concatenate(([lowest], negative, positive)))
         n = negatives.size
-        fpr, tpr = _n_above(negative, candidates) / n, _n_above(positive, candidates) / positives.size
+        fpr, tpr = counts_above(negative, candidates) / n, counts_above(positive, candidates) / positives.size
         values = np.maximum(fpr, self.tau) / self.tau - tpr
         # The lowest value is at most 1, its rounding error a few units in the last place: as close is a tie.
         best = int(np.flatnonzero(values <= values.min() + 8 * np.finfo(np.float64).eps)[-1])
@@ -256,7 +256,7 @@ class NPScoreRule:
         return min(negatives.at_rank(1), positives.at_rank(1))
 
 
-def _n_above(scores: Scores, thresholds: Scores) -> Scores:
+def counts_above(scores: Scores, thresholds: Scores) -> Scores:
     """How many of the scores lie strictly above each threshold."""
     return scores.size - np.searchsorted(np.sort(scores), thresholds, side="right").astype(np.float64)
 

@@ -61,6 +61,33 @@ class ArraySample(Sample):
         return self.scores[self.scores > threshold]
 
 
+class TopSample(ArraySample):
+    """Scores of which only the highest are here: all above some score, under which nothing is asked.
+
+    Parameters
+    ----------
+    scores : ndarray
+        The highest scores.
+    size : int
+        How many there are with all others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.thresholding import TopSample
+    >>> TopSample(np.array([0.8, 0.9]), size=10).share_above(0.85)
+    0.1
+    """
+
+    def __init__(self, scores: Scores, size: int) -> None:
+        super().__init__(scores)
+        self.size = size
+
+    def at_rank(self, rank: int) -> float:
+        """The rank-th smallest score of all."""
+        return super().at_rank(rank - self.size + self.scores.size)
+
+
 def as_sample(name: str, scores: Any) -> Sample:
     """A sample as it is, or one made of an array, which is checked."""
     return scores if isinstance(scores, Sample) else ArraySample(check_scores(name, scores))
