@@ -3,9 +3,12 @@
 from fractions import Fraction
 from math import comb
 
+import numpy as np
 import pytest
 from scipy.stats import beta
+from sklearn.linear_model import LogisticRegression
 
+from taufpl import NeymanPearsonClassifier
 from taufpl.monitoring import FPRMonitor
 from taufpl.thresholding import (
     fpr_upper_bound,
@@ -85,6 +88,13 @@ def test_wrong_arguments(ask, message):
 
 @pytest.mark.parametrize("tau", [5e-324, 1e-320, 2.3e-308])
 def test_a_tolerance_beyond_the_reach_of_floats_is_refused_in_a_sentence(tau):
-    for ask in (negatives_needed, FPRMonitor, lambda tau: order_rank(10, tau, 0.05)):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    asked = (
+        negatives_needed,
+        FPRMonitor,
+        lambda tau: order_rank(10, tau, 0.05),
+        lambda tau: NeymanPearsonClassifier(LogisticRegression(), tau, threshold="np").fit(X, X[:, 0] > 0),
+    )
+    for ask in asked:
         with pytest.raises(ValueError, match=r"tau must be at least 1e-300, got .*lost their digits"):
             ask(tau)

@@ -204,7 +204,15 @@ def guess_type(values: Any) -> Any:
     different = pa.table({"value": coded.dictionary, "place": pa.array(range(len(coded.dictionary)))})
     memory = pa.BufferOutputStream()
     csv.write_csv(different, memory)
-    read = csv.read_csv(pa.BufferReader(memory.getvalue()), convert_options=_converting(csv, None)).column("value")
+    # A line is a text, whose quotation marks are doubled, and its place; it must fit in a block.
+    compute = require("pyarrow.compute", "cli", "to read CSV")
+    longest = compute.max(compute.binary_length(coded.dictionary)).as_py() or 0
+    read = csv.read_csv(
+        pa.BufferReader(memory.getvalue()),
+        read_options=_reading(csv, 2 * longest + 100),
+        parse_options=_parsing(csv, ","),
+        convert_options=_converting(csv, None),
+    ).column("value")
     return values if pa.types.is_string(read.type) else read.take(coded.indices)
 
 

@@ -40,7 +40,7 @@ def check_tau(tau: Any, name: str = "tau", *, zero: bool = False) -> float:
     if not (0 < number < 1 or (zero and number == 0)):
         needed = "at least 0 and below 1" if zero else "strictly between 0 and 1"
         raise ValueError(f"{name} must be {needed}, got {tau!r}. It is a share: write 0.01 for 1 %.")
-    if 0 < number < _LEAST_TAU:
+    if number < _LEAST_TAU and not zero:
         raise ValueError(f"{name} must be at least {_LEAST_TAU:g}, got {tau!r}: smaller shares have lost their digits.")
     return number
 
