@@ -11,11 +11,14 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from cli_cases import FORMATS, NAMES, command, contents, frame, mixed, numbers, succeed, write
+from report_cases import embedded, part
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.metrics import fpr_upper_bound
 from taufpl.monitoring import FPRMonitor
 from taufpl.persistence import load_model, save_model
 from taufpl.preprocessing import LevelEncoder
+from taufpl.report._format import count
+from taufpl.thresholding import negatives_to_settle, share_interval
 
 LEVELS = ["bonn", "oslo", "rome", None, "a"]
 QUICK = ("--tau", "0.05", "--model", "logistic", "--threshold", "np")
@@ -203,6 +206,40 @@ def test_evaluate_counts(place):
     assert document["fpr_upper_bound"] == pytest.approx(fpr_upper_bound(false, 500, 0.05))
     assert document["np_score"] == pytest.approx(max(false / 500, 0.05) / 0.05 - flagged[y == 1].mean())
     assert "recall" in succeed("evaluate", place / "quick.skops", place / "new.csv").out
+
+
+def test_evaluate_says_what_would_settle_an_open_verdict(place, tmp_path):
+    """One word for the verdict in table, JSON and report; how many negatives it takes; an interval on recall."""
+    data = write(frame(1).head(150), tmp_path / "few.csv")
+    document = succeed("evaluate", place / "quick.skops", data, "--json").document
+    n, x, needed = (document[name] for name in ("n_negative", "n_false_positive", "n_negative_to_settle"))
+    assert document["verdict"] == "open"
+    assert n < needed == negatives_to_settle(x, n, 0.05, 0.05)
+    ends = [document["recall_low"], document["recall_high"]]
+    assert ends == pytest.approx(share_interval(document["n_true_positive"], document["n_positive"], 0.05))
+    told = succeed("evaluate", place / "quick.skops", data).out
+    assert f"open: {n} negatives cannot tell; about {needed:,} would, at this FPR" in told
+    assert f"between {100 * ends[0]:.2f}% and {100 * ends[1]:.2f}% at 95% confidence" in told
+    names = [line.split("│")[1].strip() for line in told.splitlines() if line.startswith("│")]
+    assert len(set(names)) == len(names)
+    succeed("report", place / "quick.skops", data, "-o", tmp_path / "r.html", "--new")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert embedded(page)["verdict"] == "open"
+    assert f"Open {count(x)} of {n}" in part(page, "verdict")
+    assert f"About {needed:,} harmless cases at this rate would tell." in part(page, "verdict")
+
+
+def test_evaluate_of_a_rate_that_equals_the_tolerance_says_that_no_number_would_do(place, tmp_path):
+    table = frame(1)
+    succeed("predict", place / "quick.skops", place / "new.csv", "-o", tmp_path / "out.csv")
+    flagged = (decisions(tmp_path / "out.csv")["decision"] == 1).to_numpy()
+    negative = (table["y"] == 0).to_numpy()
+    table = pd.concat([table[flagged & negative].head(2), table[~flagged & negative].head(38)])
+    data = write(table, tmp_path / "equal.csv")
+    document = succeed("evaluate", place / "quick.skops", data, "--json").document
+    assert (document["fpr"], document["verdict"], document["n_negative_to_settle"]) == (0.05, "open", None)
+    assert (document["recall"], document["recall_low"]) == (None, None)
+    assert "no number of negatives would tell" in succeed("evaluate", place / "quick.skops", data).out
 
 
 def test_a_broken_tolerance_is_an_exit_code(place, tmp_path):

@@ -4,6 +4,7 @@ import json
 import math
 import sqlite3
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,8 +38,8 @@ def plain():
     return TauFPLClassifier(0.05, reg=0.1, tau_scale=20.0, random_state=0)
 
 
-def score(form, row):
-    """A row's score by the JSON alone, in plain Python; None where there is none."""
+def raw_score(form, row):
+    """A row's raw score by the JSON alone, in plain Python; None where there is none."""
     total = form["intercept"]
     for name, weight in form["weights"].items():
         if row[name] is None:
@@ -57,18 +58,21 @@ def score(form, row):
 
 
 def decide(form, row):
-    found = score(form, row)
+    found = raw_score(form, row)
     if found is None:
         return None
-    return form["positive_label"] if found > form["threshold"] else form["negative_label"]
+    return form["positive_label"] if found - form["threshold"] > 0 else form["negative_label"]
+
+
+def as_frame(data):
+    return (
+        data if isinstance(data, pd.DataFrame) else pd.DataFrame(data, columns=[f"x{j}" for j in range(data.shape[1])])
+    )
 
 
 def records(data):
     """Rows as dicts of plain values, None for a missing one."""
-    frame = (
-        data if isinstance(data, pd.DataFrame) else pd.DataFrame(data, columns=[f"x{j}" for j in range(data.shape[1])])
-    )
-    plain_rows = frame.astype(object).to_dict("records")
+    plain_rows = as_frame(data).astype(object).to_dict("records")
     return [{name: None if pd.isna(value) else value for name, value in row.items()} for row in plain_rows]
 
 
@@ -87,18 +91,28 @@ def query(sql, data, name="events"):
         database.close()
 
 
+def query_typed(sql, data, name="events"):
+    """What DuckDB says, whose columns have the types of the frame: booleans are not numbers there."""
+    with duckdb.connect() as database:
+        database.execute("SET threads = 1")
+        database.register(name, as_frame(data))
+        return database.execute(sql).fetchall()
+
+
 def check(model, data):
-    """JSON, the query and the condition all decide as the model does."""
+    """JSON, the query and the condition all decide as the model does, in two databases."""
     expected = model.predict(data).tolist()
     assert len(set(expected)) == 2
     form = json.loads(json.dumps(to_json(model), allow_nan=False))
     assert [decide(form, row) for row in records(data)] == expected
-    answers = query(to_sql(model, table="events"), data)
-    assert [row[-1] for row in answers] == expected
-    scores = [row[-2] for row in answers]
-    assert np.allclose(scores, model.decision_function(data) + form["threshold"], rtol=1e-9, atol=1e-12)
-    conditions = query(f"SELECT {to_sql(model)} FROM events", data)
-    assert [form["positive_label"] if row[0] else form["negative_label"] for row in conditions] == expected
+    for ask in (query, query_typed):
+        answers = ask(to_sql(model, table="events"), data)
+        assert [row[-1] for row in answers] == expected
+        raw, scores = (np.array([row[place] for row in answers]) for place in (-3, -2))
+        assert np.allclose(scores, model.decision_function(data), rtol=1e-9, atol=1e-12)
+        assert np.array_equal(raw - form["threshold"], scores)
+        conditions = ask(f"SELECT {to_sql(model)} FROM events", data)
+        assert [form["positive_label"] if row[0] else form["negative_label"] for row in conditions] == expected
 
 
 OTHERS = ("forest", "boosting", "support vectors", "sparse support vectors", *KERNEL_MODELS)
@@ -168,9 +182,9 @@ def test_sql_measures_from_the_centre():
     """Times in seconds, say: large beside their spread, so that weights times values would cancel."""
     late, fresh = 1e-3 * X + 1e6, 1e-3 * FRESH + 1e6
     model = make_pipeline(StandardScaler(), plain()).fit(late, Y)
-    form, expected = to_json(model), model.decision_function(fresh) + model[-1].threshold_
+    form, expected = to_json(model), model.decision_function(fresh)
     by_sql = np.array([row[-2] for row in query(to_sql(model, table="events"), fresh)])
-    by_json = np.array([score(form, row) for row in records(fresh)])
+    by_json = np.array([raw_score(form, row) - form["threshold"] for row in records(fresh)])
     assert np.max(np.abs(by_sql - expected)) < 1e-13
     assert 1e-11 < np.max(np.abs(by_json - expected)) < 1e-5
 
@@ -222,12 +236,14 @@ def test_missing_and_unknown_values_leave_no_decision():
     strange.iloc[1, strange.columns.get_loc("count")] = 17
     strange.iloc[2, strange.columns.get_loc("kind")] = "never seen"
     answers = query(to_sql(model, table="events"), strange)
+    assert query_typed(to_sql(model, table="events"), strange.astype({"flag": bool}))[0][-3:] == (None, None, None)
     infrequent = strange.iloc[[2]].assign(kind="rare").astype({"single": np.float32})
     form = to_json(model)
-    expected = model.decision_function(infrequent)[0] + form["threshold"]
+    expected = model.decision_function(infrequent)[0]
     assert [row[-2] for row in answers] == [None, None, pytest.approx(expected, rel=1e-12)]
     assert [row[-1] for row in answers] == [None, None, model.predict(infrequent)[0]]
-    assert [score(form, row) for row in records(strange)] == [None, None, pytest.approx(expected, rel=1e-9)]
+    by_json = [raw_score(form, row) for row in records(strange)]
+    assert by_json == [None, None, pytest.approx(expected + form["threshold"], rel=1e-9)]
     assert query(f"SELECT {to_sql(model)} FROM events", strange)[0] == (None,)
 
 
@@ -242,6 +258,39 @@ def test_none_is_not_nan_to_an_imputer():
     model = make_pipeline(steps, plain()).fit(frame, Y)
     assert None in model[0].transformers_[0][1][-1].categories_[0]
     check(model, frame)
+
+
+def test_booleans_integers_and_texts_with_quotes_in_a_typed_database():
+    """Booleans with gaps, integers, texts with quotes and a date beside them, as a database holds them."""
+    rng = np.random.default_rng(0)
+    n = len(Y)
+    frame = pd.DataFrame(
+        {
+            "flag": rng.random(n) < 0.3 + 0.4 * Y,
+            "maybe": np.where(rng.random(n) < 0.1, np.nan, (rng.random(n) < 0.3 + 0.4 * Y).astype(float)),
+            "count": rng.integers(-(2**40), 2**40, n) + 2**39 * Y,
+            "name": rng.choice(["O'Neill", 'a "b"', "it''s", "back\\slash", "percent %", "naïve"], n),
+        }
+    )
+    steps = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), ["flag", "maybe", "count"]),
+            ("name", OneHotEncoder(handle_unknown="ignore"), ["name"]),
+            ("truth", OneHotEncoder(), ["flag"]),
+        ]
+    )
+    model = guarded(make_pipeline(steps, LogisticRegression())).set_params(tau=0.2).fit(frame, Y)
+    check(model, frame)
+    with duckdb.connect() as database:
+        database.register("frame", frame)
+        database.execute(
+            "CREATE TABLE events AS SELECT flag, CAST(maybe AS BOOLEAN) AS maybe, count, name, "
+            "DATE '2020-02-29' AS day FROM frame"
+        )
+        kinds = {name: kind for name, kind, *_ in database.execute("DESCRIBE events").fetchall()}
+        answers = database.execute(to_sql(model, table="events")).fetchall()
+    assert (kinds["flag"], kinds["maybe"], kinds["count"]) == ("BOOLEAN", "BOOLEAN", "BIGINT")
+    assert [row[-1] for row in answers] == model.predict(frame).tolist()
 
 
 def test_many_columns_do_not_make_a_deep_expression():

@@ -22,6 +22,7 @@ from taufpl.report._figures import nearest_rows, slider_taus
 from taufpl.report._format import amount, rate
 from taufpl.report._subject import judge
 from taufpl.report._training import count_shared
+from taufpl.thresholding import negatives_to_settle
 
 X, Y = screening()
 
@@ -153,9 +154,9 @@ def model_at(threshold, tau=0.01):
     ("threshold", "is_new", "kind"),
     [
         (3.0, True, "kept"),
-        (3.0, None, "cannot_be_told"),
-        (3.0, False, "cannot_be_told"),
-        (2.33, True, "cannot_be_told"),
+        (3.0, None, "open"),
+        (3.0, False, "open"),
+        (2.33, True, "open"),
         (1.5, True, "broken"),
         (1.5, False, "broken"),
     ],
@@ -169,6 +170,14 @@ def test_verdict(threshold, is_new, kind):
     assert (kind == "broken") == (used["fpr_lower"] > tau)
     assert kind != "kept" or used["fpr_upper"] <= tau
     assert "proven" in data["slider"] or is_new is False
+
+
+def test_an_open_verdict_says_what_would_settle_it():
+    page = render_report(model_at(2.33), X, Y, data_is_new=True)
+    used = embedded(page)["operating"]
+    needed = negatives_to_settle(used["n_false"], 4000, 0.01, 0.05)
+    assert f"Open {used['n_false']} of 4,000" in part(page, "verdict")
+    assert f"About {needed:,} harmless cases at this rate would tell." in part(page, "verdict")
 
 
 def test_rows_that_are_not_new_are_not_called_so():
@@ -291,6 +300,25 @@ def test_other_scorers_show_importances_or_say_that_there_are_none():
     page = render_report(bayes, X, Y)
     assert "neither linear weights nor importances" in plain(page)
     assert "Moved most by" not in plain(page)
+
+
+def test_score_means_score_minus_threshold(linear):
+    """As in `predict` and every export; what the threshold has not been taken off is the raw score."""
+    page = render_report(linear, X, Y, n_examples=4)
+    expected = linear.decision_function(X)
+    assert "Row Score Raw score" in plain(page)
+    for line in rows(section(page, "examples")):
+        score, raw = (float(cell.replace("−", "-")) for cell in line[1:3])
+        assert score == pytest.approx(expected[int(line[0])], rel=1e-2, abs=1e-9)
+        assert raw == pytest.approx(expected[int(line[0])] + linear.threshold_, rel=1e-3)
+    assert "Raw score" in section(page, "scores")
+    assert embedded(page)["raw_score_range"][0] < linear.threshold_ < embedded(page)["raw_score_range"][1]
+
+
+def test_errors_are_called_by_what_they_look_like_in_either_theme(linear):
+    shown = section(render_report(linear, X, Y), "scores")
+    assert "dark" not in shown
+    assert "Errors are in the stronger colour." in shown
 
 
 def test_examples_are_the_nearest_rows(linear):

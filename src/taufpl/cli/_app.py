@@ -9,7 +9,14 @@ import typer
 
 from taufpl import __version__
 from taufpl.cli._demo import demo_command
-from taufpl.cli._errors import BAD_COMMAND_LINE, EXIT_CODES, INTERRUPTED, guarded, set_debugging
+from taufpl.cli._errors import (
+    BAD_COMMAND_LINE,
+    EXIT_CODES,
+    INTERRUPTED,
+    guarded,
+    set_debugging,
+    termination_raises,
+)
 from taufpl.cli._evaluate import evaluate_command
 from taufpl.cli._export import ExportCommand, export_command
 from taufpl.cli._fit import fit_command
@@ -57,14 +64,15 @@ def run(arguments: list[str] | None = None) -> int:
     """Run a command line, and return its exit code; what is wrong with it is said in one sentence."""
     command: Any = typer.main.get_command(app)
     try:
-        ended = command.main(args=arguments, prog_name="taufpl", standalone_mode=False)
+        with termination_raises():
+            ended = command.main(args=arguments, prog_name="taufpl", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        return getattr(error, "exit_code", INTERRUPTED)
     except Exception as error:
         # typer brings its own copy of click, or takes that which is installed: told by what its errors can do.
         if type(error).__name__ == "Abort":
-            return INTERRUPTED
+            return getattr(error.__cause__, "exit_code", INTERRUPTED)
         if not hasattr(error, "format_message"):
             raise
         if type(error).__name__ == "NoArgsIsHelpError":

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -22,8 +25,10 @@ INTERRUPTED = 130
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, for the reason given; 2 a command line that cannot be understood; 3 the tolerance "
-    "is broken (evaluate: provably; monitor: either alarm); 130 interrupted."
+    "is broken (evaluate: provably; monitor: either alarm); 130 interrupted; 143 terminated by SIGTERM, 129 by SIGHUP."
 )
+# A word of a message that is longer than this is some field of a file, and is cut.
+_LONG_WORD = re.compile(r"\S{301,}")
 
 _DEBUG = inspect.Parameter(
     "debug",
@@ -36,6 +41,35 @@ _debugging = False
 
 class CommandLineError(ValueError):
     """The options contradict each other, or one of them has no meaning."""
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal asks the process to end: an exception, so that drafts of files are removed on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def termination_raises() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise :class:`Terminated`, where nobody else has a use for them."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    mine = threading.current_thread() is threading.main_thread()
+    taken = [each for each in numbers if mine and signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, _terminate)
+    try:
+        yield
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _terminate(number: int, _: Any) -> None:
+    # A second signal must not interrupt the cleaning that the first one starts.
+    signal.signal(number, signal.SIG_IGN)
+    raise Terminated(number)
 
 
 def set_debugging(wanted: bool) -> None:
@@ -57,8 +91,11 @@ def guarded(command: Callable[..., Any]) -> Callable[..., None]:
                 warnings.simplefilter("always")
                 warnings.showwarning = _show
                 command(*args, **kwargs)
-        except KeyboardInterrupt:
-            _end("interrupted; what was finished is kept, and nothing is half-written.", INTERRUPTED)
+        except KeyboardInterrupt as error:
+            word, code = (
+                ("terminated", error.exit_code) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+            )
+            _end(f"{word}; what was finished is kept, and nothing is half-written.", code)
         except BrokenPipeError:
             # Whoever read stdout has gone. Nothing more can be said there, not even at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -93,7 +130,7 @@ def sentence(error: BaseException) -> str:
 
 def note(text: str) -> None:
     """Say something on stderr that is no error."""
-    print(f"taufpl: note: {text}", file=sys.stderr)
+    print(f"taufpl: note: {_shortened(text)}", file=sys.stderr)
 
 
 def did_you_mean(name: str, known: list[str]) -> str:
@@ -107,7 +144,11 @@ def _show(message: Warning | str, *_: Any, **__: Any) -> None:
     note(" ".join(str(message).split()))
 
 
+def _shortened(text: str) -> str:
+    return _LONG_WORD.sub(lambda word: f"{word[0][:100]}… ({len(word[0]):,} characters)", text)
+
+
 def _end(text: str, code: int) -> None:
     with suppress(OSError):
-        print(f"taufpl: {text}", file=sys.stderr)
+        print(f"taufpl: {_shortened(text)}", file=sys.stderr)
     raise typer.Exit(code)

@@ -16,14 +16,13 @@ from taufpl.cli._rows import CHUNK_ROWS, Rows, stream_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import find_source
 from taufpl.cli._unseen import note_unseen, unseen_counter
-from taufpl.metrics import fpr_upper_bound
-
-_VERDICTS = {
-    "kept": "kept: the upper bound is within the tolerance",
-    "broken": "BROKEN: even the lower bound is above the tolerance",
-    "open": "cannot be told from so few negatives",
-    "seen": "cannot be told: the model has seen these rows, or some of them",
-}
+from taufpl.thresholding import (
+    fpr_upper_bound,
+    negatives_to_settle,
+    share_interval,
+    share_lower_bound,
+    tolerance_verdict,
+)
 
 
 @dataclass(slots=True)
@@ -95,10 +94,11 @@ def evaluate_command(
     flattered = document["verdict"] == "kept" and bool(n_seen) and not only_unseen
     if flattered:
         document["verdict"] = "open"
+    verdict = "open: the model has seen these rows, or some of them" if flattered else _verdict(document)
     if as_json:
         print_json(document)
     else:
-        _print(document, str(data), _VERDICTS["seen" if flattered else document["verdict"]])
+        _print(document, str(data), verdict)
     if document["verdict"] == "broken":
         raise typer.Exit(BROKEN)
 
@@ -107,10 +107,9 @@ def measure(saved: Saved, counts: Counts, delta: float) -> dict[str, Any]:
     """Rates, bounds and a verdict."""
     n, tau = counts.n_negative, saved.tau
     fpr = counts.false_positives / n
-    upper = float(fpr_upper_bound(counts.false_positives, n, delta))
-    # The lower bound of a share is one minus the upper bound of what is left.
-    lower = 1.0 - float(fpr_upper_bound(n - counts.false_positives, n, delta))
+    verdict = tolerance_verdict(counts.false_positives, n, tau, delta)
     recall = counts.true_positives / counts.n_positive if counts.n_positive else None
+    low, high = (None, None) if recall is None else share_interval(counts.true_positives, counts.n_positive, delta)
     return {
         "tau": tau,
         "delta": delta,
@@ -119,12 +118,17 @@ def measure(saved: Saved, counts: Counts, delta: float) -> dict[str, Any]:
         "n_false_positive": counts.false_positives,
         "n_true_positive": counts.true_positives,
         "fpr": fpr,
-        "fpr_lower_bound": lower,
-        "fpr_upper_bound": upper,
+        "fpr_lower_bound": share_lower_bound(counts.false_positives, n, delta),
+        "fpr_upper_bound": fpr_upper_bound(counts.false_positives, n, delta),
         "recall": recall,
+        "recall_low": low,
+        "recall_high": high,
         "np_score": None if recall is None else max(fpr, tau) / tau - recall,
         "precision": _precision(counts),
-        "verdict": "kept" if upper <= tau else "broken" if lower > tau else "open",
+        "verdict": verdict,
+        "n_negative_to_settle": negatives_to_settle(counts.false_positives, n, tau, delta)
+        if verdict == "open"
+        else None,
         "promised_upper_bound": float(np.max(saved.head.fpr_upper_bound_)),
     }
 
@@ -135,7 +139,7 @@ def _precision(counts: Counts) -> float | None:
 
 
 def _print(document: dict[str, Any], title: str, verdict: str) -> None:
-    sure, n_seen = f"{1 - document['delta']:.0%} confidence", document["n_seen_before"]
+    sure, n_seen = f"{100 * (1 - document['delta']):.12g}% confidence", document["n_seen_before"]
     print_facts(
         title,
         [
@@ -145,9 +149,30 @@ def _print(document: dict[str, Any], title: str, verdict: str) -> None:
             ("FPR", f"{percent(document['fpr'])} ({document['n_false_positive']:,} false alarms)"),
             ("FPR bounds", f"at least {percent(document['fpr_lower_bound'])}, at most "
                            f"{percent(document['fpr_upper_bound'])}, each at {sure}"),
-            ("recall", percent(document["recall"])),
+            ("recall", _recall(document, sure)),
             ("NP-score", number(document["np_score"])),
             ("precision", percent(document["precision"])),
-            ("tolerance", verdict),
+            ("verdict", verdict),
         ],
     )  # fmt: skip
+
+
+def _recall(document: dict[str, Any], sure: str) -> str:
+    if document["recall"] is None:
+        return percent(None)
+    return (
+        f"{percent(document['recall'])}, between {percent(document['recall_low'])} and "
+        f"{percent(document['recall_high'])} at {sure}"
+    )
+
+
+def _verdict(document: dict[str, Any]) -> str:
+    """The verdict on the tolerance in a word, and why."""
+    if document["verdict"] == "kept":
+        return "kept: the upper bound on FPR is within the tolerance"
+    if document["verdict"] == "broken":
+        return "broken: even the lower bound on FPR is above the tolerance"
+    needed = document["n_negative_to_settle"]
+    if needed is None:
+        return "open: FPR is as good as equal to the tolerance, and no number of negatives would tell"
+    return f"open: {document['n_negative']:,} negatives cannot tell; about {needed:,} would, at this FPR"

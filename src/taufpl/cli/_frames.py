@@ -12,6 +12,7 @@ from taufpl.cli._errors import note
 from taufpl.cli._layout import Layout
 from taufpl.cli._source import Source
 from taufpl.cli._tables import arrow
+from taufpl.operators import LARGEST_VALUE
 
 Floats = NDArray[np.float64]
 
@@ -103,14 +104,21 @@ def fill_numbers(source: Source, batch: Any, names: list[str], out: Floats, firs
 
 
 def check_finite(source: Source, names: list[str], matrix: Floats, first_row: int) -> None:
-    """Refuse infinite values; NaN stands for a missing one."""
-    # The sum is finite almost always, and then nothing else has to be looked at.
-    if not matrix.size or np.isfinite(matrix.sum()):
+    """Refuse infinite values, and those whose squares are; NaN stands for a missing one."""
+    if not matrix.size:
         return
-    row, place = np.unravel_index(np.argmax(np.isinf(matrix)), matrix.shape)
-    if np.isinf(matrix[row, place]):
+    # No array of the size of the matrix is made, unless there is something to find; NaN is passed over.
+    if np.fmax.reduce(matrix, axis=None) <= LARGEST_VALUE and np.fmin.reduce(matrix, axis=None) >= -LARGEST_VALUE:
+        return
+    is_wrong = np.abs(matrix) > LARGEST_VALUE
+    row, place = np.unravel_index(np.argmax(is_wrong), matrix.shape)
+    if is_wrong[row, place]:
+        value = float(matrix[row, place])
+        what = (
+            "is infinite" if np.isinf(value) else f"{value:g} is too large: beyond {LARGEST_VALUE:g} squares overflow"
+        )
         raise ValueError(
-            f"{source.name}, row {first_row + int(row) + 1:,}, column {names[int(place)]!r}: the value is infinite. "
+            f"{source.name}, row {first_row + int(row) + 1:,}, column {names[int(place)]!r}: the value {what}. "
             "Leave the row out, or the column by --drop when the model is fitted."
         )
 

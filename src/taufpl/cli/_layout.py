@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl._records import read_record
 from taufpl.cli._tables import arrow, guess_type
 from taufpl.persistence import ModelHeader
 
@@ -25,6 +26,8 @@ _FEW = 20
 # A count of all rows, seen at some of them: steps are so large on average at the most.
 _MOST_GAP = 6
 
+KINDS = ("number", "boolean", "category", "dropped", "open")
+
 _IS_ID = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|key)$|[a-z]I[dD]$", re.IGNORECASE)
 
 
@@ -35,8 +38,8 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"number", "boolean", "category", "dropped", "open"}
-        "open": taken as it is found, for models that no command has fitted.
+    kind : str
+        One of KINDS; "open": taken as it is found, for models that no command has fitted.
     note : str
         Why it was dropped, or what else there is to say.
     n_missing : int
@@ -119,15 +122,30 @@ class Layout:
 
 
 def layout_of(header: ModelHeader, model: Any) -> Layout:
-    """The layout in a model file, or, of a model that no command has fitted, its columns as they are found."""
+    """The layout in a model file, or, of a model that no command has fitted, its columns as they are found.
+
+    Raises
+    ------
+    ValueError
+        The file has a layout that makes no sense; the message says where.
+    """
     kept = header.training.get("layout")
-    if isinstance(kept, Mapping):
-        columns = [Column(**{**each, "levels": tuple(each["levels"])}) for each in kept["columns"]]
-        return Layout(**{**kept, "columns": tuple(columns)})
+    if kept is not None:
+        return _read_layout(kept)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{place}" for place in range(int(getattr(model, "n_features_in_", 0)))]
     return Layout(tuple(Column(str(name), "open") for name in names), None)
+
+
+def _read_layout(kept: Any) -> Layout:
+    layout = read_record(Layout, kept, "its layout")
+    for column in layout.columns:
+        if column.kind not in KINDS:
+            raise ValueError(f"its layout has a column of the kind {column.kind!r}; known are {', '.join(KINDS)}")
+    if len({column.name for column in layout.columns}) < len(layout.columns):
+        raise ValueError("its layout has two columns of one name")
+    return layout
 
 
 def plan_columns(

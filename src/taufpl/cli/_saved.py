@@ -14,6 +14,7 @@ from taufpl.cli._layout import Layout, layout_of
 from taufpl.cli._pipelines import before, head_of
 from taufpl.cli._rows import Rows
 from taufpl.cli._source import TABLES, Source
+from taufpl.exceptions import ModelFileError
 from taufpl.persistence import ModelHeader, SeenRows, load_model
 
 
@@ -50,7 +51,12 @@ class Saved:
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
         """Score minus threshold: positive exactly where the decision is."""
-        return np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
+        scores = np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
+        is_nan = np.isnan(scores)
+        if is_nan.any():
+            row = rows.start + int(is_nan.argmax()) + 1
+            raise ValueError(f"row {row:,}: its score is not a number; are its values too large? Leave the row out.")
+        return scores
 
     def recalibrate(self, rows: Rows) -> None:
         """Choose the threshold anew; rows without labels are negatives."""
@@ -84,4 +90,8 @@ def open_model(path: Path) -> Saved:
     saved = load_model(path)
     if not hasattr(head_of(saved.model), "evidence_"):
         raise ValueError(f"{path}: is a ranking without a threshold that was chosen; fit a classifier.")
-    return Saved(path, saved.model, saved.header, layout_of(saved.header, saved.model), saved.seen)
+    try:
+        layout = layout_of(saved.header, saved.model)
+    except ValueError as error:
+        raise ModelFileError(f"{path} cannot be loaded: {error}.") from error
+    return Saved(path, saved.model, saved.header, layout, saved.seen)

@@ -6,16 +6,23 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from taufpl._extras import require
 from taufpl.cli._source import Source
 
-_BLOCK = 1 << 20
+# A row must fit in a block: where one does not, larger blocks are tried.
+_BLOCKS = (1 << 20, 1 << 24, 1 << 28)
+_TOO_LONG = "straddl"
 # What pyarrow says, in the words of whoever has to mend the file.
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _VALUE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.DOTALL)
 _KINDS = {"double": "a number", "bool": "true or false", "int64": "a whole number"}
+
+
+# What readers raise on a file that is not what it should be.
+_DAMAGE = (OSError, ValueError, EOFError, zlib.error)
 
 
 def arrow() -> Any:
@@ -44,7 +51,7 @@ def read_table(source: Source) -> Any:
             with arrow().memory_map(str(source.path)) as file:
                 table = _open_arrow(file).read_all()
         names = table.column_names
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except _DAMAGE as error:
         raise _explained(source, error) from error
     check_names(source, names)
     if not table.num_rows:
@@ -55,22 +62,34 @@ def read_table(source: Source) -> Any:
 def read_names(source: Source) -> list[str]:
     """Names of the columns, from the beginning of the file."""
     try:
-        if source.format == "csv":
-            with source.open() as stream:
-                return csv_names(source, stream.readline())
-        if source.format == "parquet":
-            return list(require("pyarrow.parquet", "cli", "to read Parquet").read_schema(source.path).names)
-        with arrow().memory_map(str(source.path)) as file:
-            return list(_open_arrow(file).schema.names)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+        return _names(source)
+    except _DAMAGE as error:
         raise _explained(source, error) from error
+
+
+def _names(source: Source) -> list[str]:
+    if source.format == "csv":
+        with source.open() as stream:
+            return _header_names(source, stream.readline())
+    if source.format == "parquet":
+        return list(require("pyarrow.parquet", "cli", "to read Parquet").read_schema(source.path).names)
+    with arrow().memory_map(str(source.path)) as file:
+        return list(_open_arrow(file).schema.names)
 
 
 def csv_names(source: Source, header: bytes) -> list[str]:
     """Names in a header line."""
+    try:
+        return _header_names(source, header)
+    except ValueError as error:
+        raise ValueError(f"{source.name}{_csv_reason(str(error), [])}") from error
+
+
+def _header_names(source: Source, header: bytes) -> list[str]:
     csv = require("pyarrow.csv", "cli", "to read CSV")
+    line = header.rstrip(b"\r\n") + b"\n"
     table = csv.read_csv(
-        arrow().BufferReader(header.rstrip(b"\r\n") + b"\n"), parse_options=_parsing(csv, source.delimiter)
+        arrow().BufferReader(line), _reading(csv, len(line)), parse_options=_parsing(csv, source.delimiter)
     )
     return list(table.column_names)
 
@@ -94,7 +113,7 @@ def stream_table(source: Source, types: Mapping[str, Any], rows: int) -> Iterato
         for batch in _batches(source, types, rows):
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except _DAMAGE as error:
         raise _explained(source, error, types) from error
 
 
@@ -111,14 +130,31 @@ def _batches(source: Source, types: Mapping[str, Any], rows: int) -> Iterator[An
             if not hasattr(file, "num_record_batches"):
                 yield from (batch.select(wanted) for batch in file)
     else:
-        csv = require("pyarrow.csv", "cli", "to read CSV")
-        with csv.open_csv(
-            str(source.path),
-            read_options=csv.ReadOptions(block_size=_BLOCK),
-            parse_options=_parsing(csv, source.delimiter),
-            convert_options=_converting(csv, types),
-        ) as reader:
-            yield from reader
+        yield from _csv_batches(source, types)
+
+
+def _csv_batches(source: Source, types: Mapping[str, Any]) -> Iterator[Any]:
+    """Batches of a CSV file; after a row that is longer than a block, the rest in larger ones."""
+    csv = require("pyarrow.csv", "cli", "to read CSV")
+    done = 0
+    for block in _BLOCKS:
+        seen = 0
+        try:
+            with csv.open_csv(
+                str(source.path),
+                read_options=_reading(csv, block),
+                parse_options=_parsing(csv, source.delimiter),
+                convert_options=_converting(csv, types),
+            ) as reader:
+                for batch in reader:
+                    seen += batch.num_rows
+                    if seen > done:
+                        yield batch.slice(max(0, batch.num_rows - (seen - done)))
+                        done = seen
+            return
+        except ValueError as error:
+            if _TOO_LONG not in str(error) or block == _BLOCKS[-1]:
+                raise
 
 
 def parse_rows(source: Source, header: bytes, lines: bytes, types: Mapping[str, Any]) -> Any:
@@ -127,7 +163,7 @@ def parse_rows(source: Source, header: bytes, lines: bytes, types: Mapping[str, 
     try:
         table = csv.read_csv(
             arrow().BufferReader(header + lines),
-            read_options=csv.ReadOptions(use_threads=False),
+            read_options=_reading(csv, len(header + lines), threads=False),
             parse_options=_parsing(csv, source.delimiter),
             convert_options=_converting(csv, types),
         )
@@ -143,12 +179,21 @@ def _read_csv(source: Source, *, threads: bool, types: Mapping[str, Any] | None 
     csv = require("pyarrow.csv", "cli", "to read CSV")
     # Parsing takes more memory than its result, and the allocator of the system is the one that gives it back.
     arrow().set_memory_pool(arrow().system_memory_pool())
-    return csv.read_csv(
-        str(source.path),
-        read_options=csv.ReadOptions(use_threads=threads, block_size=_BLOCK),
-        parse_options=_parsing(csv, source.delimiter),
-        convert_options=_converting(csv, types),
-    )
+    for block in _BLOCKS:
+        try:
+            return csv.read_csv(
+                str(source.path),
+                read_options=_reading(csv, block, threads=threads),
+                parse_options=_parsing(csv, source.delimiter),
+                convert_options=_converting(csv, types),
+            )
+        except ValueError as error:
+            if _TOO_LONG not in str(error) or block == _BLOCKS[-1]:
+                raise
+
+
+def _reading(csv: Any, n_bytes: int, *, threads: bool = True) -> Any:
+    return csv.ReadOptions(use_threads=threads, block_size=max(_BLOCKS[0], n_bytes))
 
 
 def guess_type(values: Any) -> Any:
@@ -159,7 +204,15 @@ def guess_type(values: Any) -> Any:
     different = pa.table({"value": coded.dictionary, "place": pa.array(range(len(coded.dictionary)))})
     memory = pa.BufferOutputStream()
     csv.write_csv(different, memory)
-    read = csv.read_csv(pa.BufferReader(memory.getvalue()), convert_options=_converting(csv, None)).column("value")
+    # A line is a text, whose quotation marks are doubled, and its place; it must fit in a block.
+    compute = require("pyarrow.compute", "cli", "to read CSV")
+    longest = compute.max(compute.binary_length(coded.dictionary)).as_py() or 0
+    read = csv.read_csv(
+        pa.BufferReader(memory.getvalue()),
+        read_options=_reading(csv, 2 * longest + 100),
+        parse_options=_parsing(csv, ","),
+        convert_options=_converting(csv, None),
+    ).column("value")
     return values if pa.types.is_string(read.type) else read.take(coded.indices)
 
 
@@ -208,7 +261,12 @@ def _explained(source: Source, error: Exception, types: Mapping[str, Any] | None
             _read_csv(source, threads=False, types=types)
         except ValueError as again:
             text = str(again)
-    return ValueError(f"{source.name}{_csv_reason(text, read_names(source) if known else [])}")
+    names: list[str] = []
+    if known:
+        # A header that cannot be read either is no reason to fail at explaining: columns then have numbers.
+        with suppress(*_DAMAGE):
+            names = _names(source)
+    return ValueError(f"{source.name}{_csv_reason(text, names)}")
 
 
 def _csv_reason(text: str, names: list[str]) -> str:
@@ -219,9 +277,11 @@ def _csv_reason(text: str, names: list[str]) -> str:
     if value:
         place, line, kind, found = value.groups()
         column = names[int(place)] if int(place) < len(names) else int(place) + 1
-        return f"{_line(line)}, column {column!r}: {found!r} is not {_KINDS.get(kind, kind)}."
+        return f"{_line(line)}, column {column!r}: {_short(found)!r} is not {_KINDS.get(kind, kind)}."
     if "UTF8" in text or "utf-8" in text:
         return ": is not encoded in UTF-8. Save it so, for example: iconv -f latin1 -t utf-8."
+    if _TOO_LONG in text:
+        return f": a row is longer than {_BLOCKS[-1] >> 20} MiB. Is a quotation mark opened and never closed?"
     if "Empty CSV" in text:
         return ": is empty, or no CSV file."
     return f": is no CSV file ({_short(text)})."

@@ -19,7 +19,7 @@ from taufpl.estimators._block_table import Part, check_header, in_memory, needs_
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import as_operator, is_elsewhere, lazy_labels, linear_scores
+from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_elsewhere, lazy_labels, linear_scores
 from taufpl.operators._foreign import to_numpy
 from taufpl.operators._lazy_scores import fetched
 from taufpl.problem import BlockRankingProblem, RankingProblem
@@ -126,7 +126,16 @@ class LinearScorer(AccuracyElsewhere, BaseEstimator):
 
     def _read(self, X: Any, y: Any) -> tuple[Any, TwoClasses]:
         """Validate the data of a fit; set `classes_`. X comes back as an array or a CSR matrix."""
-        X, y = self._checked(*in_memory(type(self).__name__, X, y))
+        try:
+            X, y = self._checked(*in_memory(type(self).__name__, X, y))
+        except ValueError as error:
+            if "contains NaN" not in str(error):
+                raise
+            raise ValueError(
+                f"{error}\nIf none was missing: a scaler before {type(self).__name__} makes NaN of values beyond "
+                f"{LARGEST_VALUE:g}, whose squares overflow."
+            ) from error
+        check_squares(X)
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
         return X, labels

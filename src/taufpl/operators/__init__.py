@@ -8,8 +8,10 @@ from taufpl.operators._elsewhere import as_blocks, is_elsewhere
 from taufpl.operators._file_rows import FileRows
 from taufpl.operators._lazy_scores import lazy_labels, linear_scores
 from taufpl.operators._local_blocks import LocalBlocks
+from taufpl.operators._magnitude import LARGEST_VALUE, check_squares
 
 __all__ = [
+    "LARGEST_VALUE",
     "Block",
     "Blocks",
     "FileRows",
@@ -17,6 +19,7 @@ __all__ = [
     "Operator",
     "as_blocks",
     "as_operator",
+    "check_squares",
     "contents",
     "is_elsewhere",
     "lazy_labels",

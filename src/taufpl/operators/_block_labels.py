@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._blocks import Block, Blocks, State
+from taufpl.operators._magnitude import LARGEST_VALUE
 
 Array = NDArray[Any]
 
@@ -23,8 +24,6 @@ _MOST_LABELS = 32
 _MOST_NAMED = 5
 # A score with this weight is finite exactly where the row is: too small to overflow, too large to vanish.
 _TINY = 1e-200
-# Squares of larger numbers, added up over many rows, are beyond double precision.
-_HUGE = 1e150
 
 
 def label_counts(blocks: Blocks) -> dict[Any, int]:
@@ -72,7 +71,7 @@ def check_rows(blocks: Blocks) -> None:
     if large:
         raise ValueError(
             "X must hold numbers whose squares are finite too: "
-            f"beyond {_HUGE:g} in {_in_words(large, blocks.shape[0])}. Scale the features, or drop these rows."
+            f"beyond {LARGEST_VALUE:g} in {_in_words(large, blocks.shape[0])}. Scale the features, or drop these rows."
         )
 
 
@@ -117,7 +116,7 @@ class _FindBad:
         # Weights that differ: large numbers of both signs must not cancel.
         scores = block.dot(np.linspace(_TINY, 2.0 * _TINY, block.shape[1]), exact=True)
         finite = block.xp.isfinite(scores)
-        masks = block.to_host(~finite, finite & (abs(scores) > _TINY * _HUGE))
+        masks = block.to_host(~finite, finite & (abs(scores) > _TINY * LARGEST_VALUE))
         places = [np.flatnonzero(mask) for mask in masks]
         gaps, large = ((len(rows), [state["start"] + int(row) for row in rows[:_MOST_NAMED]]) for rows in places)
         return state["number"], gaps, large

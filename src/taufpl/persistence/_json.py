@@ -17,12 +17,13 @@ JSON_FORMAT_VERSION = 1
 def to_json(model: Any) -> dict[str, Any]:
     """Weights, threshold and labels of a linear model, ready for `json.dump`.
 
-    A row's score is ::
+    A row has ::
 
-        intercept + sum of weights[name] * value + sum of the weights of its categories
+        raw score = intercept + sum of weights[name] * value + sum of the weights of its categories
+        score     = raw score - threshold
 
-    and it is positive where ``score > threshold``. Scalers before the model are folded into the weights and the
-    intercept: these are the exact sums and products, rounded once.
+    and it is positive where ``score > 0``. Scalers before the model are folded into the weights and the intercept:
+    these are the exact sums and products, rounded once.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def to_json(model: Any) -> dict[str, Any]:
     -------
     dict
         - `intercept`, `weights` (by name of column, x0, x1, ... where X had no names), `threshold`.
-        - `missing`: what a missing value of a column adds to the score in the place of weight times value. A column
+        - `missing`: what a missing value of a column adds to the raw score in the place of weight times value. A column
           that is not in it must not be missing.
         - `categories`: by name of column, `weights` as pairs of value and weight, and what `missing` and `unknown`
           values add; null where the model refuses them.
@@ -64,8 +65,8 @@ def to_json(model: Any) -> dict[str, Any]:
     >>> X = 100 + rng.normal(size=(2200, 2)) + y[:, np.newaxis]
     >>> model = make_pipeline(StandardScaler(), TauFPLClassifier(tau=0.05, random_state=0)).fit(X, y)
     >>> form = to_json(model)
-    >>> scores = form["intercept"] + X @ [form["weights"]["x0"], form["weights"]["x1"]]
-    >>> bool(np.array_equal(scores > form["threshold"], model.predict(X) == 1))
+    >>> raw_scores = form["intercept"] + X @ [form["weights"]["x0"], form["weights"]["x1"]]
+    >>> bool(np.array_equal(raw_scores - form["threshold"] > 0, model.predict(X) == 1))
     True
     """
     form = linear_form(model, "JSON")

@@ -94,7 +94,7 @@ class Categories:
 
 @dataclass(slots=True)
 class LinearForm:
-    """score = constant + what each column adds; positive where it is above the threshold.
+    """Raw score = constant + what each column adds; positive where it is above the threshold.
 
     Attributes
     ----------

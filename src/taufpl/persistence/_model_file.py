@@ -20,6 +20,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from taufpl._extras import require
 from taufpl._files import write_whole
+from taufpl._records import read_record
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
 from taufpl.persistence._audit import read_schema, refused_types
 from taufpl.persistence._seen_rows import SeenRows
@@ -255,9 +256,9 @@ def _read_header(schema: dict[str, Any]) -> ModelHeader:
             f"{version('taufpl')}, which knows formats up to {FORMAT_VERSION}. Upgrade taufpl to load it"
         )
     try:
-        return ModelHeader(**{name: fields[name] for name in ModelHeader.__dataclass_fields__})
-    except KeyError as error:
-        raise ModelFileError(f"its header lacks {error}") from error
+        return read_record(ModelHeader, fields, "its header")
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
 
 
 def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> tuple[Any, SeenRows | None]:

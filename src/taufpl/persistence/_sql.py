@@ -20,11 +20,12 @@ _GROUP = 32
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How names and texts are quoted, and truth is written."""
+    """How names and texts are quoted, truth is written, and a column becomes a number that can be multiplied."""
 
     name: Callable[[str], str]
     text: Callable[[str], str]
     truth: tuple[str, str]
+    number: Callable[[str], str]
 
 
 def _doubled(mark: str, end: str | None = None) -> Callable[[str], str]:
@@ -32,10 +33,20 @@ def _doubled(mark: str, end: str | None = None) -> Callable[[str], str]:
     return lambda value: mark + value.replace(close, close + close) + close
 
 
+def _cast(column: str) -> str:
+    """A double, of a boolean too, which many databases do not multiply."""
+    return f"CAST({column} AS DOUBLE PRECISION)"
+
+
+def _escaped(value: str) -> str:
+    return _doubled("'")(value.replace("\\", "\\\\"))
+
+
 _DIALECTS = {
-    "ansi": Dialect(_doubled('"'), _doubled("'"), ("FALSE", "TRUE")),
-    "mysql": Dialect(_doubled("`"), lambda value: _doubled("'")(value.replace("\\", "\\\\")), truth=("FALSE", "TRUE")),
-    "tsql": Dialect(_doubled("[", "]"), lambda value: "N" + _doubled("'")(value), ("0", "1")),
+    "ansi": Dialect(_doubled('"'), _doubled("'"), ("FALSE", "TRUE"), _cast),
+    # There booleans are integers, and older versions do not cast to doubles.
+    "mysql": Dialect(_doubled("`"), _escaped, ("FALSE", "TRUE"), str),
+    "tsql": Dialect(_doubled("[", "]"), lambda value: "N" + _doubled("'")(value), ("0", "1"), _cast),
 }
 
 
@@ -48,8 +59,9 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
         As in :func:`to_json`.
     table : str or sequence of str, default=None
         Where the columns are: a name, or its parts, ``("schema", "name")``. With it the answer is a query that gives
-        all columns, the score as `taufpl_score` and the label as `taufpl_label`; without, a condition such as
-        ``(...) > 1.5E0``, for a WHERE or a CASE of your own.
+        all columns and three more: `taufpl_raw_score`, the sum over the columns; `taufpl_score`, which is that minus
+        the threshold, as `decision_function` gives it, and above 0 exactly where the label is that of positives; and
+        `taufpl_label`. Without it, a condition such as ``(...) > 1.5E0``, for a WHERE or a CASE of your own.
     dialect : {"ansi", "mysql", "tsql"}, default="ansi"
         How names and texts are quoted: "ansi" for PostgreSQL, SQLite, DuckDB, Snowflake, Oracle and the standard;
         "mysql" for MySQL and MariaDB; "tsql" for SQL Server.
@@ -67,8 +79,11 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     -----
     Numbers are written with all their digits and an exponent, so that they are read as doubles. NULL stands for a
     missing value: where an imputer or an encoder before the model knows what to do with it, that is done; else the
-    condition, the score and the label are NULL, as they are for a category that the encoder would refuse. A NaN that a
+    condition, the scores and the label are NULL, as they are for a category that the encoder would refuse. A NaN that a
     database keeps apart from NULL is not understood as missing; turn it into NULL first.
+
+    Numeric columns are cast to doubles, so that booleans count as 0 and 1 (in SQLite and DuckDB this is tested).
+    PostgreSQL casts no boolean to a double: give it such columns as integers, ``flag::int``, in a view.
 
     Examples
     --------
@@ -95,17 +110,20 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     terms = [_literal(float(form.centred()))]
     terms += [_numeric(style, name, term) for name, term in form.numeric.items()]
     terms += [_encoded(style, name, each) for name, each in form.categories().items()]
-    score, threshold = _total(terms), _literal(finite_threshold(form.anatomy.threshold))
+    raw, threshold = _total(terms), _literal(finite_threshold(form.anatomy.threshold))
     if table is None:
-        return f"({score}) > {threshold}"
+        return f"({raw}) > {threshold}"
     negative, positive = (_value(style, label) for label in form.anatomy.classes.tolist())
-    scored, source, result, label = (style.name(f"taufpl_{each}") for each in ("scored", "source", "score", "label"))
+    scored, source, raw_score, score, label = (
+        style.name(f"taufpl_{each}") for each in ("scored", "source", "raw_score", "score", "label")
+    )
     where = ".".join(style.name(part) for part in ([table] if isinstance(table, str) else table))
     return (
         f"SELECT {scored}.*,\n"
-        f"  CASE WHEN {scored}.{result} > {threshold} THEN {positive}"
-        f" WHEN {scored}.{result} <= {threshold} THEN {negative} END AS {label}\n"
-        f"FROM (\n  SELECT {source}.*, {score} AS {result}\n  FROM {where} AS {source}\n) AS {scored}"
+        f"  {scored}.{raw_score} - ({threshold}) AS {score},\n"
+        f"  CASE WHEN {scored}.{raw_score} > {threshold} THEN {positive}"
+        f" WHEN {scored}.{raw_score} <= {threshold} THEN {negative} END AS {label}\n"
+        f"FROM (\n  SELECT {source}.*, {raw} AS {raw_score}\n  FROM {where} AS {source}\n) AS {scored}"
     )
 
 
@@ -113,7 +131,7 @@ def _numeric(style: Dialect, name: str, term: Term) -> str:
     column = style.name(name)
     if not term.weight:
         return f"CASE WHEN {column} IS NULL THEN {_literal(float(term.filled))} ELSE {_literal(0.0)} END"
-    value = column if not term.centre else f"({column} - {_literal(term.centre)})"
+    value = style.number(column) if not term.centre else f"({style.number(column)} - {_literal(term.centre)})"
     product = f"{_literal(float(term.weight))} * {value}"
     if term.unfilled:
         return product

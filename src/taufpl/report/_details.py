@@ -29,8 +29,8 @@ def scores_section(found: Findings) -> str:
     return section(
         "scores",
         title,
-        "What scores more than the threshold raises an alarm; errors are dark. Far scores are counted in the outermost "
-        f"bins.{out}",
+        "Raw scores, from which the threshold has not been taken off: what lies above it raises an alarm. "
+        f"Errors are in the stronger colour. Far scores are counted in the outermost bins.{out}",
         _plots.histogram(found.subject, found.used, found.edges),
     )
 
@@ -99,7 +99,10 @@ def examples_section(found: Findings) -> str:
             parts.append(_examples(found, rows, caption))
     if not above.size:
         parts.insert(0, note("No row of this data scores above the threshold: there is no alarm to show."))
-    intro = "The rows nearest to the threshold on either side: where the model is least sure."
+    intro = (
+        "The rows nearest to the threshold on either side: where the model is least sure. The score is the raw score "
+        "minus the threshold."
+    )
     if found.features.linear:
         intro += " Beside them the features that moved their scores most, compared with the mean row."
     return section("examples", "Examples around the threshold", intro, "".join(parts), classes="long")
@@ -108,7 +111,7 @@ def examples_section(found: Findings) -> str:
 def _examples(found: Findings, rows: Any, caption: str) -> str:
     subject, why = found.subject, bool(found.features.linear)
     labels = subject.labels
-    head = ["Row", "Score", "From threshold", "True label", "Outcome", *(["Moved most by"] if why else [])]
+    head = ["Row", "Score", "Raw score", "True label", "Outcome", *(["Moved most by"] if why else [])]
     lines = []
     for row in rows.tolist():
         value, positive = float(subject.scores[row]), bool(subject.is_positive[row])
@@ -118,8 +121,8 @@ def _examples(found: Findings, rows: Any, caption: str) -> str:
         lines.append(
             [
                 f"<span>{text(_short(row_name(subject.outer, row, found.given.kept)))}</span>",
-                score(value),
                 _distance(value, subject.threshold),
+                score(value),
                 text(_short(str(labels[positive]))),
                 f'<span class="chip {tone}">{word}</span>',
                 *([_reasons(found, row)] if why else []),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from taufpl.problem import top_count
 from taufpl.report._subject import Subject, Vector
-from taufpl.thresholding import fpr_upper_bound, negatives_needed
+from taufpl.thresholding import fpr_upper_bound, negatives_needed, share_interval, share_lower_bound
 from taufpl.thresholding._order import most_above
 
 TABLE_TAUS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -98,18 +98,10 @@ def rates_at(subject: Subject, threshold: float, delta: float) -> Rates:
     """Count what lies strictly above a threshold that was chosen beforehand."""
     n_false, n_true = count_above(subject.negative, threshold), count_above(subject.positive, threshold)
     n, m = subject.negative.size, subject.positive.size
-    lower = 1.0 - fpr_upper_bound(n - n_false, n, delta) if n else None
+    lower = share_lower_bound(n_false, n, delta) if n else None
     upper = fpr_upper_bound(n_false, n, delta) if n else None
-    low, high = recall_interval(n_true, m, delta)
+    low, high = share_interval(n_true, m, delta) if m else (None, None)
     return Rates(threshold, n_false, n, n_true, m, upper, lower, low, high)
-
-
-def recall_interval(n_true: int, n_positive: int, delta: float) -> tuple[float | None, float | None]:
-    """Clopper-Pearson interval of a share, with delta/2 on either side."""
-    if not n_positive:
-        return None, None
-    low = 1.0 - fpr_upper_bound(n_positive - n_true, n_positive, delta / 2.0)
-    return low, fpr_upper_bound(n_true, n_positive, delta / 2.0)
 
 
 def count_above(ascending: Vector, threshold: float) -> int:

@@ -119,7 +119,7 @@ class Findings:
             },
             "slider": _finite_lists(self.slider),
             "roc_low": roc_axis(subject).low if used.n_negative else None,
-            "score_range": None if self.edges is None else [float(self.edges[0]), float(self.edges[-1])],
+            "raw_score_range": None if self.edges is None else [float(self.edges[0]), float(self.edges[-1])],
             "fingerprint": fingerprint(subject),
             "unseen": None if self.unseen_values is None else self.unseen_values.record(),
         }

@@ -86,7 +86,7 @@ def one_in(share: float) -> str:
     ('1 in 100', '1 in 40', '3 in 100', '15 in 10,000', '1 in 10')
     """
     inverse = 1.0 / share
-    if abs(inverse - round(inverse)) < 1e-9 * inverse:
+    if math.isfinite(inverse) and abs(inverse - round(inverse)) < 1e-9 * inverse:
         return f"1 in {round(inverse):,}"
     for power in range(2, 9):
         part = share * 10.0**power

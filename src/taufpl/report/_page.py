@@ -75,7 +75,7 @@ def render_report(
     -----
     Verdicts come from the false positives among the given negatives at the threshold in use, and from Clopper and
     Pearson's bounds at the model's delta (0.05 if it has none): *kept* if the upper bound is at most tau and the rows
-    are new, *broken* if the lower bound is above tau, else *cannot be told*.
+    are new, *broken* if the lower bound is above tau, else *open*.
 
     Examples
     --------

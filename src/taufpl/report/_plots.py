@@ -148,7 +148,7 @@ def histogram_edges(subject: Subject) -> Vector | None:
 
 
 def histogram(subject: Subject, rates: Rates, edges: Vector) -> str:
-    """Scores of both classes, counts on a logarithmic axis; errors are dark."""
+    """Scores of both classes, counts on a logarithmic axis; errors are in the stronger colour."""
     negative, positive = (_counts(each, edges) for each in (subject.negative, subject.positive))
     axis, heights = Axis(edges[0], edges[-1]), Axis(0.6, 1.4 * max(1, negative.max(), positive.max()), log=True)
     above = edges[:-1] >= subject.threshold
@@ -162,20 +162,20 @@ def histogram(subject: Subject, rates: Rates, edges: Vector) -> str:
     if edges[0] <= subject.threshold <= edges[-1]:
         marks.append(Mark("rule", float(axis.place(subject.threshold)), name=f"threshold {score(subject.threshold)}"))
     label = (
-        f"Histogram of scores. Above the threshold: {count(rates.n_false)} of {counted(rates.n_negative, 'negative')} "
-        f"and {count(rates.n_true)} of {counted(rates.n_positive, 'positive')}."
+        f"Histogram of raw scores. Above the threshold: {count(rates.n_false)} of "
+        f"{counted(rates.n_negative, 'negative')} and {count(rates.n_true)} of {counted(rates.n_positive, 'positive')}."
     )
     x_ticks = ((float(axis.place(each)), score(each)) for each in axis.ticks())
     y_ticks = ((float(heights.place(each)), f"{each:,.0f}") for each in heights.ticks())
     keys = [
-        (kind, f"{counted(total, name)}, {count(wrong)} {what} (dark)")
+        (kind, f"{counted(total, name)}, {count(wrong)} {what} (stronger colour)")
         for kind, total, name, wrong, what in (
             ("neg", rates.n_negative, "negative", rates.n_false, "false alarms"),
             ("pos", rates.n_positive, "positive", rates.n_positive - rates.n_true, "missed"),
         )
         if total
     ]
-    titles = ("Score", "Rows in a bin (logarithmic)")
+    titles = ("Raw score", "Rows in a bin (logarithmic)")
     return plot(label, drawing, x_ticks, y_ticks, titles, marks) + legend(*keys, ("dash", "threshold"))
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from taufpl.report._figures import Rates
 from taufpl.report._format import count, counted, one_in, rate, score
 from taufpl.report._subject import Subject
-from taufpl.thresholding import Evidence, negatives_needed
+from taufpl.thresholding import Evidence, negatives_needed, negatives_to_settle, tolerance_verdict
 
 GUARANTEE, CLOSE, NOTHING = "guarantee", "close", "none"
-KEPT, OPEN, BROKEN = "kept", "cannot_be_told", "broken"
+KEPT, OPEN, BROKEN = "kept", "open", "broken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rows say: "kept", "cannot_be_told" or "broken", in a word, and why."""
+    """What the rows say: "kept", "open" or "broken", in a word, and why."""
 
     kind: str
     word: str
@@ -168,22 +168,21 @@ def verdict_on(rates: Rates, tau: float, delta: float, is_new: bool | None) -> V
     counts on rows that were trained on, too, since those flatter the model.
     """
     confidence = rate(1.0 - delta)
-    if rates.fpr is None or rates.fpr_lower is None or rates.fpr_upper is None:
-        return Verdict(
-            OPEN, "Cannot be told", "There are no harmless cases in this data, so that no rate can be measured."
-        )
+    if rates.fpr is None:
+        return Verdict(OPEN, "Open", "There are no harmless cases in this data, so that no rate can be measured.")
     here = f"{count(rates.n_false)} of {counted(rates.n_negative, 'harmless case')} raised an alarm ({rate(rates.fpr)})"
-    if rates.fpr_lower > tau:
+    found = tolerance_verdict(rates.n_false, rates.n_negative, tau, delta)
+    if found == BROKEN:
         return Verdict(
             BROKEN, "Broken", f"{here}. With {confidence} confidence the rate is above {rate(tau)}, the tolerance."
         )
-    if rates.fpr_upper > tau:
-        side = "under" if rates.fpr <= tau else "over"
+    if found == OPEN:
+        side = "at" if rates.fpr == tau else "under" if rates.fpr < tau else "over"
         return Verdict(
             OPEN,
-            "Cannot be told",
+            "Open",
             f"{here}: {side} the tolerance of {rate(tau)}, but with so few cases the rate may be up to "
-            f"{rate(rates.fpr_upper)} at {confidence} confidence.",
+            f"{rate(rates.fpr_upper)} at {confidence} confidence. {_settling(rates, tau, delta)}",
         )
     if is_new:
         return Verdict(
@@ -196,7 +195,15 @@ def verdict_on(rates: Rates, tau: float, delta: float, is_new: bool | None) -> V
         if is_new is None
         else "these rows helped to build the model and flatter it"
     )
-    return Verdict(OPEN, "Cannot be told", f"{here}, which would be within {rate(tau)}; but {why}.")
+    return Verdict(OPEN, "Open", f"{here}, which would be within {rate(tau)}; but {why}.")
+
+
+def _settling(rates: Rates, tau: float, delta: float) -> str:
+    """How many harmless cases would settle an open verdict."""
+    needed = negatives_to_settle(rates.n_false, rates.n_negative, tau, delta)
+    if needed is None:
+        return "At this rate no number of cases would tell."
+    return f"About {count(needed)} harmless cases at this rate would tell."
 
 
 def facts_of(subject: Subject, promise: Promise) -> list[tuple[str, str]]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from taufpl.report import _plots
-from taufpl.report._figures import TABLE_TAUS, Choice, measured_choice, proven_choice, recall_interval
+from taufpl.report._figures import TABLE_TAUS, Choice, measured_choice, proven_choice
 from taufpl.report._findings import Findings
 from taufpl.report._format import NONE, amount, count, counted, rate, score
 from taufpl.report._html import card, facts, fill, note, section, table, text
 from taufpl.report._promise import BROKEN, KEPT, facts_of
-from taufpl.thresholding import negatives_needed
+from taufpl.thresholding import negatives_needed, share_interval
 
 _ICONS = {
     "kept": '<path d="M8.5 14.5l4 4 8-9"/>',
     "broken": '<path d="M9.5 9.5l9 9m0-9l-9 9"/>',
-    "cannot_be_told": '<path d="M10.8 11.2a3.3 3.3 0 1 1 4.9 3c-1.1.6-1.7 1.2-1.7 2.4M14 20.4v.1"/>',
+    "open": '<path d="M10.8 11.2a3.3 3.3 0 1 1 4.9 3c-1.1.6-1.7 1.2-1.7 2.4M14 20.4v.1"/>',
 }
 CHIPS = {KEPT: "good", BROKEN: "bad"}
 
@@ -256,7 +256,7 @@ def _recall(found: Findings, choice: Choice | None) -> str:
     m = found.used.n_positive
     if choice is None or not m:
         return NONE
-    low, high = recall_interval(choice.n_true, m, found.subject.delta)
+    low, high = share_interval(choice.n_true, m, found.subject.delta)
     return f"<span>{rate(choice.n_true / m)} <small>{rate(low)} to {rate(high)}</small></span>"
 
 

@@ -15,6 +15,7 @@ from taufpl.thresholding._rules import (
 from taufpl.thresholding._sample import ArraySample, Sample, TopSample
 from taufpl.thresholding._simultaneous import simultaneous_ranks
 from taufpl.thresholding._splits import stratified_rounds
+from taufpl.thresholding._verdict import negatives_to_settle, share_lower_bound, tolerance_verdict
 
 __all__ = [
     "USUAL_DELTA",
@@ -32,10 +33,13 @@ __all__ = [
     "TrainQuantile",
     "fpr_upper_bound",
     "negatives_needed",
+    "negatives_to_settle",
     "order_rank",
     "share_above",
     "share_interval",
+    "share_lower_bound",
     "simultaneous_ranks",
     "stratified_rounds",
+    "tolerance_verdict",
     "top_threshold",
 ]

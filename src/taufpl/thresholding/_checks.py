@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Scores = NDArray[np.float64]
 
+# Below this tolerance, numbers of negatives come near the largest float.
+_LEAST_TAU = 1e-300
+
 
 def check_scores(name: str, scores: ArrayLike) -> Scores:
     """One-dimensional, not empty, without NaN. Infinite scores have a rank like any other."""
@@ -37,6 +40,8 @@ def check_tau(tau: Any, name: str = "tau", *, zero: bool = False) -> float:
     if not (0 < number < 1 or (zero and number == 0)):
         needed = "at least 0 and below 1" if zero else "strictly between 0 and 1"
         raise ValueError(f"{name} must be {needed}, got {tau!r}. It is a share: write 0.01 for 1 %.")
+    if number < _LEAST_TAU and not zero:
+        raise ValueError(f"{name} must be at least {_LEAST_TAU:g}, got {tau!r}: smaller shares have lost their digits.")
     return number
 
 

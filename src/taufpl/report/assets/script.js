@@ -108,8 +108,8 @@
       ring.style.visibility = found.fpr === null ? "hidden" : "visible";
     }
     const line = find("tried-score");
-    if (line && data.score_range) {
-      const [low, high] = data.score_range;
+    if (line && data.raw_score_range) {
+      const [low, high] = data.raw_score_range;
       const place = found.threshold === null ? -1 : (found.threshold - low) / (high - low);
       line.style.left = 100 * place + "%";
       line.style.opacity = place >= 0 && place <= 1 && state.at !== grid.own ? 1 : 0;
