@@ -71,9 +71,9 @@ def splits(name: str, n_rounds: int) -> Iterator[Split]:
 
 
 MODELS: dict[str, Callable[[float], Any]] = {
-    "linear, paper": lambda tau: TauFPLClassifier(tau, ranking="paper", random_state=0),
-    "linear, automatic": lambda tau: TauFPLClassifier(tau, random_state=0),
-    "kernel": lambda tau: KernelTauFPLClassifier(tau, random_state=0),
+    "linear, paper": lambda tau: TauFPLClassifier(tau, ranking="paper", threshold="cross", random_state=0),
+    "linear, automatic": lambda tau: TauFPLClassifier(tau, threshold="cross", random_state=0),
+    "kernel": lambda tau: KernelTauFPLClassifier(tau, threshold="cross", random_state=0),
 }
 
 

@@ -91,7 +91,7 @@ def evaluate_command(
         "n_seen_before": n_seen,
         "unseen": unseen_values.record(),
     }
-    flattered = document["verdict"] == "kept" and bool(n_seen) and not only_unseen
+    flattered = document["verdict"] != "broken" and bool(n_seen) and not only_unseen
     if flattered:
         document["verdict"] = "open"
     verdict = "open: the model has seen these rows, or some of them" if flattered else _verdict(document)

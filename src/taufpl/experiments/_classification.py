@@ -21,7 +21,7 @@ from taufpl.thresholding import negatives_needed
 Labels = NDArray[np.int64]
 Alarms = NDArray[np.bool_]
 
-# The paper's systems with the thresholds of the paper, then ours as it comes, then each scorer under the guarantee.
+# The paper's systems with the thresholds of the paper, then our automatic ranking, then each scorer under the guarantee.
 OWN = ("BS-SVM", "CS-LR", "CS-SVM", "CS-SVM-OOB", "tau-FPL", "2tau-FPL", "default")
 GUARANTEED = ("BS-SVM np", "CS-LR np", "CS-SVM np", "tau-FPL np", "2tau-FPL np")
 METHODS = OWN + GUARANTEED
@@ -58,7 +58,8 @@ def _decide_own(task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], se
     """With the threshold that the method comes with."""
     seed = settings.seed_of(task.round)
     if task.method == "default":
-        return [_row(TauFPLClassifier(tau, random_state=seed).fit(X, y).predict(new_X) == 1) for tau in taus]
+        models = (TauFPLClassifier(tau, threshold="cross", random_state=seed) for tau in taus)
+        return [_row(model.fit(X, y).predict(new_X) == 1) for model in models]
     if task.method in _SCORERS:
         return _decide_out_of_bootstrap(task, X, y, new_X, taus, settings)
     choices = CHOOSERS[task.method](X, y, taus, "np", seed, settings.coarse)
