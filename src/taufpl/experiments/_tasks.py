@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from taufpl.exceptions import RankingCollapseWarning
+from taufpl.exceptions import RankingCollapseWarning, RepeatedRowsWarning
 from taufpl.experiments._data import Data
 
 Row = dict[str, Any]
@@ -114,7 +114,7 @@ def noted() -> Iterator[list[str]]:
             notes.append("collapsed")
         elif issubclass(warning.category, ConvergenceWarning):
             notes.append("not converged")
-        else:
+        elif not issubclass(warning.category, RepeatedRowsWarning):  # the paper's tables have copies
             others.append(warning)
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
