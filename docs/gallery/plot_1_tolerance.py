@@ -22,7 +22,7 @@ X, y = make_screening(5000, 500, random_state=rng)
 new_X, new_y = make_screening(50_000, 5000, random_state=rng)
 
 # %%
-# Three fits. As they come, the last two hold negatives out of everything and let them choose the threshold, which proves
+# Three fits. As they come, the last two hold negatives out of everything and let them choose the threshold: that proves
 # P(FPR > 1 %) <= 5 %.
 
 plain = LogisticRegression(class_weight="balanced")

@@ -21,7 +21,7 @@ from taufpl.thresholding import negatives_needed
 Labels = NDArray[np.int64]
 Alarms = NDArray[np.bool_]
 
-# The paper's systems with the thresholds of the paper, then our automatic ranking, then each scorer under the guarantee.
+# The paper's systems with the thresholds of the paper, our automatic ranking, and each scorer under the guarantee.
 OWN = ("BS-SVM", "CS-LR", "CS-SVM", "CS-SVM-OOB", "tau-FPL", "2tau-FPL", "default")
 GUARANTEED = ("BS-SVM np", "CS-LR np", "CS-SVM np", "tau-FPL np", "2tau-FPL np")
 METHODS = OWN + GUARANTEED

@@ -26,7 +26,7 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
             f"    {command}",
             "(mean FPR, mean TPR), NP-score of the mean rates, which is what the paper's table shows, and in brackets "
             "the mean of the rounds' NP-scores ± its standard error; under it what the paper prints. Less is better. "
-            "`default` is the automatic ranking of `TauFPLClassifier` with threshold `cross`, which uses all negatives.",
+            "`default` is the automatic ranking of `TauFPLClassifier` with threshold `cross`: it uses all negatives.",
             score_table(cells),
             "## What it comes to",
             summary(cells),
