@@ -19,8 +19,9 @@ from taufpl.thresholding import negatives_needed, simultaneous_ranks
 if TYPE_CHECKING:
     from taufpl.estimators._strategies import Plan
 
-# threshold="auto" leaves about this share of the negatives to the scorer, or proves nothing.
+# threshold="auto" leaves about this share of the negatives to the scorer, and this many, or proves nothing.
 _LEAST_TO_TRAIN = 0.2
+_FEWEST_TO_TRAIN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ def needed_by(plan: Plan) -> int:
 
 def enough_for_proof(plan: Plan) -> int:
     """Negatives from which on threshold="auto" holds out some: as many as the guarantee takes, and some to train on."""
-    share = 1.0 - _LEAST_TO_TRAIN if plan.holdout == "auto" else float(plan.holdout)
-    return math.ceil(needed_by(plan) / share)
+    needed, share = needed_by(plan), 1.0 - _LEAST_TO_TRAIN if plan.holdout == "auto" else float(plan.holdout)
+    return max(math.ceil(needed / share), needed + _FEWEST_TO_TRAIN)
 
 
 def settled(threshold: str, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
