@@ -129,6 +129,8 @@ def check_threshold(name, model, decisions):
         assert evidence.guaranteed
         assert evidence.n_negative == 263  # of all sizes with as many above as half of them, 270, the smallest
         assert evidence.n_false_positive == evidence.n_negative - evidence.rank
+        assert evidence.n_positive == np.sum(Y == 1)
+        assert 0.3 < evidence.tpr_estimate <= 1.0
     else:
         assert model.evidence_.n_negative == (n if name == "cross" else model.evidence_.n_negative)
         assert not model.evidence_.guaranteed

@@ -117,6 +117,20 @@ def test_recall_of_np_agrees_with_new_positives():
     assert abs(error.mean()) < 4 * error.std(ddof=1) / np.sqrt(10) + 0.005
 
 
+def test_many_positives_take_fewer_fits():
+    X, y = two_clouds(n=300, m=2600)
+    fits = []
+
+    class Counted(LogisticRegression):
+        def fit(self, X, y):
+            fits.append(len(y))
+            return super().fit(X, y)
+
+    model = NeymanPearsonClassifier(Counted(), 0.05, random_state=0).fit(X, y)
+    assert len(fits) == 3  # one on all positives, two without a fifth of them
+    assert model.evidence_.n_positive == 1040
+
+
 def test_an_outlier_detector_has_not_seen_the_positives():
     X, y = two_clouds(n=300, m=40, shift=3.0)
     model = NeymanPearsonClassifier(IsolationForest(random_state=0), 0.05, random_state=0).fit(X, y)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from taufpl.estimators._block_parts import Dealt, DealtPositives, HeldOut
 from taufpl.estimators._block_scores import Direction, Held, Of, score, span
 from taufpl.estimators._block_table import Part
-from taufpl.estimators._holdout import check_held_out, held_out_size
+from taufpl.estimators._holdout import check_held_out, held_out_size, recall_folds
 from taufpl.estimators._search import possible_folds
 from taufpl.estimators._strategies import Outcome, Plan, counted, rescaled, round_rules
 from taufpl.operators import Block
@@ -79,13 +79,12 @@ def _with_recall(
     fitter: BlockFitter, train: Part, held_out: Part, plan: Plan, evidence: tuple[Evidence, ...]
 ) -> tuple[Evidence, ...]:
     """Evidence with the recall by folds over the positives, as in memory."""
-    n_positive = train.n_positive
-    n_folds = min(plan.n_folds, n_positive)
-    if not plan.measure_recall or n_folds < 2:
+    n_folds, n_fitted = recall_folds(train.n_positive, plan)
+    if not n_folds:
         return evidence
-    caught = np.zeros(len(evidence), dtype=np.int64)
+    caught, n_counted = np.zeros(len(evidence), dtype=np.int64), 0
     with train.divided(DealtPositives.folds(n_folds, plan.seed)) as divided:
-        for fold in range(n_folds):
+        for fold in range(n_fitted):
             with divided.rows_of(fold, others=True) as rest:
                 direction = fitter.direction(fitter.fit(rest))
             score(held_out, direction)
@@ -95,7 +94,8 @@ def _with_recall(
                 score(own, direction)
                 positive = BlockSample(own.blocks, Of("positive"), "positive_scores")
                 caught += [positive.n_above(threshold) for threshold in thresholds]
-    return tuple(each.with_caught(int(count), n_positive) for each, count in zip(evidence, caught, strict=True))
+                n_counted += positive.size
+    return tuple(each.with_caught(int(count), n_counted) for each, count in zip(evidence, caught, strict=True))
 
 
 def cross_fit(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:

@@ -87,7 +87,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         Share of the negatives that "np" holds out. "auto" is one half, or as many as the guarantee needs, and no more
         than do any good: of all sizes that leave as many negatives above the threshold, the smallest.
     measure_recall : bool, default=True
-        Whether "np" estimates its recall: by `cv` more fits, each without some of the positives.
+        Whether "np" estimates its recall: by up to `cv` more fits, each without some of the positives, until 1,000 of
+        them have been scored by a model that had not seen them.
     insufficient : {"raise", "infinite"}, default="raise"
         What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive, which
         keeps the promise: with "infinite", "auto" is always "np".

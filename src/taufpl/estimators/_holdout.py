@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # threshold="auto" leaves about this share of the negatives to the scorer, and this many, or proves nothing.
 _LEAST_TO_TRAIN = 0.2
 _FEWEST_TO_TRAIN = 10
+_ENOUGH_POSITIVES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,18 @@ def snapped(size: int, taus: Sequence[float], delta: float) -> int:
 def _above(size: int, taus: Sequence[float], delta: float) -> NDArray[np.int64]:
     """How many of so many negatives the threshold of each tolerance leaves above it; -1 where there is none."""
     return np.array([-1 if rank is None else size - rank for rank in simultaneous_ranks(size, taus, delta)])
+
+
+def recall_folds(n_positive: int, plan: Plan) -> tuple[int, int]:
+    """Folds into which positives are divided to measure the recall, and how many of them are fitted without.
+
+    All folds of few positives, and of many as few folds as have 1,000 of them: more would not tell the recall better
+    than to about three percentage points either way. (0, 0) where it is not measured.
+    """
+    n_folds = min(plan.n_folds, n_positive)
+    if not plan.measure_recall or n_folds < 2:
+        return 0, 0
+    return n_folds, min(n_folds, math.ceil(_ENOUGH_POSITIVES * n_folds / n_positive))
 
 
 def needed_by(plan: Plan) -> int:

@@ -60,7 +60,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         :class:`sklearn.frozen.FrozenEstimator`, the estimator is taken as it is and all negatives given to `fit` choose
         the threshold: not those that it was fitted on.
     n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, n_jobs, random_state
-        As in :class:`TauFPLClassifier`. "np" fits the estimator once, and, to measure the recall, `cv` more times.
+        As in :class:`TauFPLClassifier`. "np" fits the estimator once, and up to `cv` more times to measure the recall.
     pos_label : label, default=None
         Label of positives. None takes that of an estimator of this package, where it has one, else the second in sorted
         order, with a :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False

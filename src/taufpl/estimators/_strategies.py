@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.parallel import Parallel, delayed
 
-from taufpl.estimators._holdout import HoldOut, divide
+from taufpl.estimators._holdout import HoldOut, divide, recall_folds
 from taufpl.estimators._labels import split_rows
 from taufpl.estimators._repeats import repeats_caveat
 from taufpl.estimators._search import possible_folds
@@ -163,14 +163,14 @@ def _with_recall(
         scores = fitter.scores(model, fresh)
         return tuple(each.with_recall(scores) for each in evidence)
     positive, _ = split_rows(held.train, fitter.positive_rows)
-    n_folds = min(plan.n_folds, fitter.units.count(positive))
-    if not plan.measure_recall or n_folds < 2:
+    n_folds, n_fitted = recall_folds(fitter.units.count(positive), plan)
+    if not n_folds:
         return evidence
     folds = fitter.units.deal(positive, np.ones(positive.size, dtype=bool), n_folds, plan.seed)
     ranks = tuple(each.rank for each in evidence)
-    jobs = ((fitter, held, positive[folds == fold], model, ranks) for fold in range(n_folds))
-    caught = np.sum(_parallel(plan, _count_caught, jobs), axis=0)
-    return tuple(each.with_caught(int(count), positive.size) for each, count in zip(evidence, caught, strict=True))
+    jobs = ((fitter, held, positive[folds == fold], model, ranks) for fold in range(n_fitted))
+    caught, n_counted = np.sum(_parallel(plan, _count_caught, jobs), axis=0), int(np.sum(folds < n_fitted))
+    return tuple(each.with_caught(int(count), n_counted) for each, count in zip(evidence, caught, strict=True))
 
 
 def _count_caught(
