@@ -31,8 +31,8 @@ from taufpl.estimators._block_fit import PaperFitter
 from taufpl.estimators._block_parts import HeldOut
 from taufpl.estimators._block_strategies import hold_out
 from taufpl.estimators._block_table import Part
+from taufpl.estimators._plan import Plan
 from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators._strategies import Plan
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LocalBlocks, _local_blocks
 from taufpl.persistence import load_model, save_model

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 from estimator_cases import two_clouds
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.estimators._holdout import held_out_size, snapped
-from taufpl.estimators._strategies import Plan
+from taufpl.estimators._plan import Plan
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import share_interval, simultaneous_ranks
 

@@ -17,8 +17,9 @@ from taufpl.estimators._block_parts import Dealt, DealtPositives, HeldOut
 from taufpl.estimators._block_scores import Direction, Held, Of, score, span
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._holdout import check_held_out, held_out_size, recall_folds
+from taufpl.estimators._plan import Plan
 from taufpl.estimators._search import possible_folds
-from taufpl.estimators._strategies import Outcome, Plan, counted, rescaled, round_rules
+from taufpl.estimators._strategies import Outcome, evidence_from_counts, rescaled, round_rules
 from taufpl.operators import Block
 from taufpl.operators._blocks import State, Sums
 from taufpl.thresholding import (
@@ -150,7 +151,7 @@ def train_quantile(fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
                 assert scores.positive is not None
                 counts += [[scores.negative.n_above(cut), scores.positive.n_above(cut)] for cut in cuts]
     evidence = tuple(
-        counted(threshold, tau, plan, (n_false, part.n_negative), (n_caught, part.n_positive))
+        evidence_from_counts(threshold, tau, plan, (n_false, part.n_negative), (n_caught, part.n_positive))
         for threshold, tau, (n_false, n_caught) in zip(thresholds, plan.taus, counts, strict=True)
     )
     return Outcome((model,), evidence, scale)
@@ -226,7 +227,7 @@ def _out_of_bag(tally: Sums, place: int, rounds: list[_Round], plan: Plan) -> Ev
         *(np.array([getattr(each, name)[place] for each in rounds]) for name in ("thresholds", "fpr", "tpr"))
     )
     counts = (n_false, n_negative), (n_caught, n_positive)
-    return counted(float(found.thresholds.mean()), plan.taus[place], plan, *counts, found)
+    return evidence_from_counts(float(found.thresholds.mean()), plan.taus[place], plan, *counts, found)
 
 
 BLOCK_STRATEGIES: dict[str, Callable[[BlockFitter, Part, Plan], Outcome]] = {

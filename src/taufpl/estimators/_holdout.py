@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.estimators._labels import split_rows
+from taufpl.estimators._plan import Plan
 from taufpl.estimators._units import Rows, Units
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import negatives_needed, simultaneous_ranks
 
-if TYPE_CHECKING:
-    from taufpl.estimators._strategies import Plan
-
-# threshold="auto" leaves about this share of the negatives to the scorer, and this many, or proves nothing.
-_LEAST_TO_TRAIN = 0.2
-_FEWEST_TO_TRAIN = 10
+# threshold="auto" proves nothing where that would leave the scorer less than this share of the negatives, or fewer.
+_LEAST_TRAIN_SHARE = 0.2
+_LEAST_TRAIN_COUNT = 10
+# Positives that a model without them has to score: they tell the recall to three percentage points either way.
 _ENOUGH_POSITIVES = 1000
 
 
@@ -60,23 +59,19 @@ def snapped(size: int, taus: Sequence[float], delta: float) -> int:
     wanted = _above(size, taus, delta)
     if wanted.min() < 0:  # a guarantee cannot be had for one of the tolerances
         return size
-    low, high = 0, size  # high will do, low will not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if np.all(_above(middle, taus, delta) >= wanted) else (middle, high)
-    return high
+    return bisect_left(range(size), True, lo=1, key=lambda n: bool(np.all(_above(n, taus, delta) >= wanted)))
 
 
 def _above(size: int, taus: Sequence[float], delta: float) -> NDArray[np.int64]:
-    """How many of so many negatives the threshold of each tolerance leaves above it; -1 where there is none."""
+    """How many of `size` negatives the threshold of each tolerance leaves above it; -1 where there is no threshold."""
     return np.array([-1 if rank is None else size - rank for rank in simultaneous_ranks(size, taus, delta)])
 
 
 def recall_folds(n_positive: int, plan: Plan) -> tuple[int, int]:
-    """Folds into which positives are divided to measure the recall, and how many of them are fitted without.
+    """Folds into which the positives are divided to measure the recall, and how many folds a model is fitted without.
 
-    All folds of few positives, and of many as few folds as have 1,000 of them: more would not tell the recall better
-    than to about three percentage points either way. (0, 0) where it is not measured.
+    Few positives are all scored by a model without them; of many, as few folds as hold 1,000 of them. (0, 0) where the
+    recall is not measured.
     """
     n_folds = min(plan.n_folds, n_positive)
     if not plan.measure_recall or n_folds < 2:
@@ -90,12 +85,12 @@ def needed_by(plan: Plan) -> int:
 
 
 def enough_for_proof(plan: Plan) -> int:
-    """Negatives from which on threshold="auto" holds out some: as many as the guarantee takes, and some to train on."""
-    needed, share = needed_by(plan), 1.0 - _LEAST_TO_TRAIN if plan.holdout == "auto" else float(plan.holdout)
-    return max(math.ceil(needed / share), needed + _FEWEST_TO_TRAIN)
+    """Fewest negatives at which threshold="auto" is "np": those that the guarantee takes, and some to train on."""
+    needed, share = needed_by(plan), 1.0 - _LEAST_TRAIN_SHARE if plan.holdout == "auto" else float(plan.holdout)
+    return max(math.ceil(needed / share), needed + _LEAST_TRAIN_COUNT)
 
 
-def settled(threshold: str, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
+def choose_strategy(threshold: str, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
     """The strategy that "auto" stands for: "np" with enough negatives for a proof, else "cross", with a warning.
 
     Parameters
@@ -122,7 +117,7 @@ def settled(threshold: str, n_units: int, plan: Plan, *, ordered: bool = False) 
         f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs {needed:,} negatives held out for a proof, at "
         f"least {enough:,} in all; there are {n_units:,}. The threshold was chosen by 'cross', which is measured, not "
         f"proven{', and which does not respect the order of the rows' if ordered else ''}. Collect more negatives, "
-        "raise tau or delta, or set threshold='cross' to accept this.",
+        f"raise tau or delta, or set threshold='cross'{' and leave order out' if ordered else ''} to accept this.",
         TooFewNegativesWarning,
         stacklevel=4,
     )
@@ -138,11 +133,11 @@ def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
     advice = (
         f"holdout={min(0.99, 1.01 * needed / n_units):.2g} would hold out enough"
         if 1.2 * needed < n_units
-        else f"about {2 * needed} negatives in all are needed"
+        else f"about {2 * needed:,} negatives in all are needed"
     )
     raise ValueError(
-        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs at least {needed} negatives held out, got "
-        f"{n_held} of {n_units} (holdout={plan.holdout!r}): {advice}. Or raise tau or delta, take "
+        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs at least {needed:,} negatives held out, got "
+        f"{n_held:,} of {n_units:,} (holdout={plan.holdout!r}): {advice}. Or raise tau or delta, take "
         "threshold='cross', which uses all negatives, or set insufficient='infinite' to predict nobody positive."
     )
 

@@ -18,11 +18,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._holdout import HoldOut, divide, recall_folds
 from taufpl.estimators._labels import split_rows
+from taufpl.estimators._plan import Plan
 from taufpl.estimators._repeats import repeats_caveat
 from taufpl.estimators._search import possible_folds
 from taufpl.estimators._units import Rows, Units
 from taufpl.thresholding import (
-    USUAL_DELTA,
     CrossFitRule,
     Evidence,
     JointOrderStatistic,
@@ -72,48 +72,6 @@ class Fitter(Protocol):
 
     def has_scale(self, model: Any) -> bool:
         """Whether models of other rows score on the same scale, as probabilities and log-odds are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The settings that strategies share.
-
-    Attributes
-    ----------
-    taus : tuple of float
-    delta : float or None
-    n_rounds, train_share, rule, combine
-        Of out-of-bootstrap thresholding: how many rounds, which share of the rows trains, how a round picks its
-        threshold ("np_score" or "quantile"), and what becomes of the rounds ("mean" or "refit").
-    holdout : float or "auto"
-        Share of the negatives that `np` holds out; "auto" is about one half (:func:`held_out_size`).
-    measure_recall : bool
-        Whether `np` estimates its recall by more fits.
-    n_folds : int
-        Of `cross`, of the check of `train`, and of the recall of `np`.
-    insufficient : {"raise", "infinite"}
-        What `np` does with too few negatives.
-    seed : int
-    n_jobs : int or None
-    """
-
-    taus: tuple[float, ...]
-    delta: float | None = USUAL_DELTA
-    n_rounds: int = 10
-    train_share: float = 2 / 3
-    rule: str = "np_score"
-    combine: str = "mean"
-    holdout: float | str = "auto"
-    measure_recall: bool = True
-    n_folds: int = 5
-    insufficient: Any = "raise"
-    seed: int = 0
-    n_jobs: int | None = None
-
-    @property
-    def bound_delta(self) -> float:
-        """Level of the upper bounds that are reported."""
-        return USUAL_DELTA if self.delta is None else self.delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +152,11 @@ def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
     rows = _all_rows(fitter)
     fitter.prepare(rows)
     model = fitter.fit(rows)
-    that_count = fitter.units.one_each(fitter.negative_rows, plan.seed)
-    scores = fitter.scores(model, that_count)
+    negatives = fitter.units.one_each(fitter.negative_rows, plan.seed)
+    scores = fitter.scores(model, negatives)
     target = None if fitter.has_scale(model) else span(scores)
     splits = _folds(fitter, plan)
-    jobs = ((fitter, train, held_out, model, that_count, target) for train, held_out in splits)
+    jobs = ((fitter, train, held_out, model, negatives, target) for train, held_out in splits)
     positive, held_out, fold_train = map(np.concatenate, zip(*_parallel(plan, _cross_fit_fold, jobs), strict=True))
     rule = CrossFitRule(plan.taus, plan.bound_delta, len(splits) if fitter.is_linear(model) else None)
     found = rule.choose_all(scores, held_out, fold_train)
@@ -207,11 +165,11 @@ def cross_fit(fitter: Fitter, plan: Plan) -> Outcome:
 
 
 def _cross_fit_fold(
-    fitter: Fitter, train: Rows, held_out: Rows, near: Any, that_count: Rows, target: tuple[float, float] | None
+    fitter: Fitter, train: Rows, held_out: Rows, near: Any, negatives: Rows, target: tuple[float, float] | None
 ) -> tuple[Vector, ...]:
     """Scores of a fold's positives, of its negatives, and of the negatives that its model was fitted on."""
     model, held = _fit_and_score(fitter, train, held_out, near)
-    own = fitter.scores(model, np.intersect1d(train, that_count, assume_unique=True))
+    own = fitter.scores(model, np.intersect1d(train, negatives, assume_unique=True))
     found = (held.positive, held.negative, own)
     if target is None:
         return found
@@ -231,7 +189,7 @@ def train_quantile(fitter: Fitter, plan: Plan) -> Outcome:
     evidence = []
     for tau, (n_false, n_caught) in zip(plan.taus, counts, strict=True):
         threshold = TrainQuantile(tau).choose(scores).threshold
-        evidence.append(counted(threshold, tau, plan, (n_false, n_negative), (n_caught, n_positive)))
+        evidence.append(evidence_from_counts(threshold, tau, plan, (n_false, n_negative), (n_caught, n_positive)))
     return Outcome((model,), tuple(evidence), largest(scores))
 
 
@@ -289,7 +247,7 @@ def _out_of_bag(fitter: Fitter, parts: list[tuple[Any, Held]], rounds: Rounds, t
     positive = fitter.positive_rows[count[fitter.positive_rows] > 0]
     false = (int(np.sum(total[negative] > 0)), negative.size)
     caught = (int(np.sum(total[positive] > 0)), positive.size)
-    return counted(float(rounds.thresholds.mean()), tau, plan, false, caught, rounds)
+    return evidence_from_counts(float(rounds.thresholds.mean()), tau, plan, false, caught, rounds)
 
 
 def span(scores: Vector) -> tuple[float, float]:
@@ -347,7 +305,7 @@ def _folds(fitter: Fitter, plan: Plan) -> list[tuple[Rows, Rows]]:
     n_folds = possible_folds(plan.n_folds, *sizes)
     if fitter.units.groups is not None:
         folds = fitter.units.deal(rows, is_positive, n_folds, plan.seed)
-        return [(rows[folds != fold], _that_count(fitter, plan, rows[folds == fold])) for fold in range(n_folds)]
+        return [(rows[folds != fold], _one_negative_each(fitter, plan, rows[folds == fold])) for fold in range(n_folds)]
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=plan.seed)
     return [(rows[train], rows[test]) for train, test in splitter.split(np.zeros((rows.size, 1)), is_positive)]
 
@@ -361,12 +319,12 @@ def _random_rounds(fitter: Fitter, plan: Plan) -> list[tuple[Rows, Rows]]:
     of_units[places[is_positive]] = True
     rounds = stratified_rounds(of_units, plan.n_rounds, plan.train_share, plan.seed)
     return [
-        (rows[np.isin(places, train)], _that_count(fitter, plan, rows[np.isin(places, held_out)]))
+        (rows[np.isin(places, train)], _one_negative_each(fitter, plan, rows[np.isin(places, held_out)]))
         for train, held_out in rounds
     ]
 
 
-def _that_count(fitter: Fitter, plan: Plan, held_out: Rows) -> Rows:
+def _one_negative_each(fitter: Fitter, plan: Plan, held_out: Rows) -> Rows:
     """All positives among these rows, and of each unit one negative."""
     positive, negative = split_rows(held_out, fitter.positive_rows)
     return np.sort(np.concatenate((positive, fitter.units.one_each(negative, plan.seed))))
@@ -377,7 +335,7 @@ def _is_positive(fitter: Fitter) -> NDArray[np.bool_]:
     return np.isin(_all_rows(fitter), fitter.positive_rows, assume_unique=True)
 
 
-def counted(
+def evidence_from_counts(
     threshold: float,
     tau: float,
     plan: Plan,

@@ -18,10 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from taufpl.estimators._block_calibrate import check_known, counted, held_scores
 from taufpl.estimators._block_strategies import BLOCK_STRATEGIES, BlockFitter
 from taufpl.estimators._block_table import Part
-from taufpl.estimators._holdout import divide, settled
+from taufpl.estimators._holdout import choose_strategy, divide
 from taufpl.estimators._labels import TwoClasses, split_labels
+from taufpl.estimators._plan import Plan
 from taufpl.estimators._repeats import find_repeats, repeats_caveat
-from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome, Plan
+from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome
 from taufpl.estimators._units import Rows, read_units, refuse_units
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import is_elsewhere
@@ -123,7 +124,7 @@ class ThresholdedMixin(ABC):
         units, plan = read_units(groups, order, len(y)), self._plan()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TooFewNegativesWarning)
-            name = settled(self.threshold, units.count(labels.negative_rows), plan, ordered=order is not None)
+            name = choose_strategy(self.threshold, units.count(labels.negative_rows), plan, ordered=order is not None)
         return divide(labels.positive_rows, labels.negative_rows, units, plan).train if name == "np" else None
 
     def _known_labels(self, y: Any, n_rows: int) -> TwoClasses:
@@ -180,15 +181,15 @@ class ThresholdedMixin(ABC):
             self.n_jobs,
         )
 
-    def _settle(self, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
+    def _choose_strategy(self, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
         """The strategy that `threshold` stands for, kept as `strategy_`."""
-        self.strategy_ = settled(self.threshold, n_units, plan, ordered=ordered)
+        self.strategy_ = choose_strategy(self.threshold, n_units, plan, ordered=ordered)
         return self.strategy_
 
     def _run_strategy(self, fitter: Fitter, plan: Plan) -> Outcome:
         """Divide the rows, fit, and choose the threshold."""
         units, negatives = fitter.units, fitter.negative_rows
-        name = self._settle(units.count(negatives), plan, ordered=units.times is not None)
+        name = self._choose_strategy(units.count(negatives), plan, ordered=units.times is not None)
         outcome = STRATEGIES[name](fitter, plan)
         # "np" itself knows on which side of its division copies lie.
         caveat = None if name == "np" else repeats_caveat(units.repeats, negatives[:0], negatives)
@@ -196,7 +197,7 @@ class ThresholdedMixin(ABC):
 
     def _run_block_strategy(self, fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
         """The same for rows that live elsewhere."""
-        return BLOCK_STRATEGIES[self._settle(part.n_negative, plan)](fitter, part, plan)
+        return BLOCK_STRATEGIES[self._choose_strategy(part.n_negative, plan)](fitter, part, plan)
 
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         """Set thresholds and evidence; the thresholds are raised by what rounding can do to a score.
