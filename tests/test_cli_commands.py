@@ -185,7 +185,7 @@ def test_unknown_levels_gaps_and_extra_columns(place, tmp_path):
     done = succeed("predict", place / "mixed.skops", tmp_path / "odd.csv", "-o", tmp_path / "odd.parquet")
     assert "1 columns that the model does not know are ignored: stranger" in done.err
     assert "column city: 50 of 50 rows (100%) have a level that training never saw, such as 'atlantis'" in done.err
-    assert "column x0: 50 of 50 rows (100%) have no value, which no training row had" in done.err
+    assert "column x0: 50 of 50 rows (100%) lack a value; no training row did" in done.err
     # A level that is new is the mean of those that are known, which share their scores among the rare ones.
     model = load_model(place / "mixed.skops").model
     encoder = model.estimator_[0].named_transformers_["categories"]

@@ -158,7 +158,7 @@ def test_every_command_tells_what_training_never_saw(place, tmp_path):
         assert unseen["columns"]["a"]["remarkable"] == ["missing"]
         assert unseen["columns"]["b"]["n_above"] >= 500
         assert "odd.csv, column city: 10,000 of 10,000 rows (100%) have a level that training never saw" in done.err
-        assert "column a: 1,000 of 10,000 rows (10%) have no value, which no training row had" in done.err
+        assert "column a: 1,000 of 10,000 rows (10%) lack a value; no training row did" in done.err
         assert "column b: " in done.err
         assert "column c: " not in done.err
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betainccinv
 
-from taufpl.thresholding import fpr_upper_bound
+from taufpl.thresholding import fpr_upper_bound, share_lower_bound
 
 # Probability of a remark on missing values or ranges where new rows are drawn as the training rows were, and how many
 # bounds of a column may fail: one of the training share and one of the new share, for either kind.
@@ -68,7 +68,7 @@ class ColumnCounts:
         return self.n_below + self.n_above
 
     def any(self) -> bool:
-        """Whether there is anything to count."""
+        """Whether any row was counted."""
         return bool(self.n_unknown or self.n_missing or self.n_outside)
 
 
@@ -195,7 +195,7 @@ class UnseenCounter:
             before = (
                 f"{column.n_missing:,} of {column.n_rows:,} training rows" if column.n_missing else "no training row"
             )
-            found.append(("missing", f"have no value, which {before} had", counts.n_missing))
+            found.append(("missing", f"lack a value; {before} did", counts.n_missing))
         if self._exceeds(counts.n_outside, self.n_rows - counts.n_missing, self._ordinary_outside(column)):
             found.append(
                 ("outside", f"lie outside the training range, {column.low:.6g} to {column.high:.6g}", counts.n_outside)
@@ -204,9 +204,7 @@ class UnseenCounter:
 
     def _exceeds(self, count: int, n_rows: int, ordinary: float) -> bool:
         """Whether a share is certainly above what is ordinary: its lower bound is."""
-        if count <= ordinary * n_rows:
-            return False
-        return 1.0 - float(fpr_upper_bound(n_rows - count, n_rows, self._error)) > ordinary
+        return count > ordinary * n_rows and share_lower_bound(count, n_rows, self._error) > ordinary
 
     def _ordinary_missing(self, column: TrainingColumn) -> float:
         share = float(fpr_upper_bound(column.n_missing, column.n_rows, self._error))

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._state import named_state, set_named_state
-from taufpl.thresholding._order import USUAL_DELTA, share_interval
+from taufpl.thresholding._order import USUAL_DELTA
 from taufpl.thresholding._sample import ArraySample, Sample
+from taufpl.thresholding._verdict import share_interval
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +121,7 @@ class Evidence:
         return self.with_caught(sample.n_above(self.threshold), sample.size)
 
     def with_caught(self, n_true_positive: int, n_positive: int) -> Evidence:
-        """The same, with so many of so many positives above the threshold."""
+        """The same, with the recall from a count of positives above the threshold."""
         share = n_true_positive / n_positive
         return replace(self, tpr_estimate=share, n_positive=n_positive, n_true_positive=n_true_positive)
 

@@ -177,31 +177,6 @@ def fpr_upper_bound(n_false_positive: Any, n_negative: Any, delta: float = 0.05)
     return float(bound) if bound.ndim == 0 else bound
 
 
-def share_interval(n_hits: int, n: int, delta: float = USUAL_DELTA) -> tuple[float, float]:
-    """Two-sided confidence interval for a share, from a count (Clopper-Pearson), delta/2 on either side.
-
-    Parameters
-    ----------
-    n_hits, n : int
-        A count, and of how many: 0 <= n_hits <= n.
-    delta : float, default=0.05
-        Probability with which the interval may miss the true share.
-
-    Returns
-    -------
-    tuple of float
-        Lower and upper end.
-
-    Examples
-    --------
-    >>> from taufpl.thresholding import share_interval
-    >>> low, high = share_interval(80, 100)
-    >>> round(low, 4), round(high, 4)
-    (0.7082, 0.8733)
-    """
-    return 1.0 - fpr_upper_bound(n - n_hits, n, delta / 2), fpr_upper_bound(n_hits, n, delta / 2)
-
-
 def _whole(name: str, values: Any) -> NDArray[np.int64]:
     """Counts: whole numbers, not negative."""
     x = np.asarray(values)

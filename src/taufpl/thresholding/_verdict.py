@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from scipy import special
 
 from taufpl.thresholding._checks import check_count, check_delta, check_tau
-from taufpl.thresholding._order import fpr_upper_bound
+from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound
 
 KEPT, OPEN, BROKEN = "kept", "open", "broken"
 # More negatives than this are more than anybody has, and than the tails of a float can tell apart.
 _MOST = 2**53
 
 
-def share_lower_bound(n_found: int, n: int, delta: float = 0.05) -> float:
+def share_lower_bound(n_found: int, n: int, delta: float = USUAL_DELTA) -> float:
     """Lower confidence bound on a share, from a count (Clopper-Pearson).
 
     ::
@@ -48,7 +49,32 @@ def share_lower_bound(n_found: int, n: int, delta: float = 0.05) -> float:
     return float(special.betaincinv(found, total - found + 1.0, delta)) if found else 0.0
 
 
-def tolerance_verdict(n_false_positive: int, n_negative: int, tau: float, delta: float = 0.05) -> str:
+def share_interval(n_hits: int, n: int, delta: float = USUAL_DELTA) -> tuple[float, float]:
+    """Two-sided confidence interval for a share, from a count (Clopper-Pearson), delta/2 on either side.
+
+    Parameters
+    ----------
+    n_hits, n : int
+        A count, and of how many: 0 <= n_hits <= n.
+    delta : float, default=0.05
+        Probability with which the interval may miss the true share.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper end.
+
+    Examples
+    --------
+    >>> from taufpl.thresholding import share_interval
+    >>> low, high = share_interval(80, 100)
+    >>> round(low, 4), round(high, 4)
+    (0.7082, 0.8733)
+    """
+    return share_lower_bound(n_hits, n, delta / 2), fpr_upper_bound(n_hits, n, delta / 2)
+
+
+def tolerance_verdict(n_false_positive: int, n_negative: int, tau: float, delta: float = USUAL_DELTA) -> str:
     """Whether negatives that a classifier has not seen show that it keeps a tolerance.
 
     Parameters
@@ -79,7 +105,7 @@ def tolerance_verdict(n_false_positive: int, n_negative: int, tau: float, delta:
     return BROKEN if share_lower_bound(found, n, delta) > tau else OPEN
 
 
-def negatives_to_settle(n_false_positive: int, n_negative: int, tau: float, delta: float = 0.05) -> int | None:
+def negatives_to_settle(n_false_positive: int, n_negative: int, tau: float, delta: float = USUAL_DELTA) -> int | None:
     """How many negatives would settle an open verdict, if their false-positive rate stays as observed.
 
     The smallest n at which the verdict is no longer "open" with r n false positives, r = n_false_positive / n_negative.
@@ -114,14 +140,7 @@ def negatives_to_settle(n_false_positive: int, n_negative: int, tau: float, delt
     rate = found / n
     if rate == tau or not _settled(_MOST, rate, tau, delta):
         return None
-    low, high = n, _MOST
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _settled(middle, rate, tau, delta):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(_MOST), True, lo=n + 1, key=lambda total: _settled(total, rate, tau, delta))
 
 
 def _settled(n: int, rate: float, tau: float, delta: float) -> bool:
