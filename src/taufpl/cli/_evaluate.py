@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from taufpl.cli._errors import BROKEN, note
-from taufpl.cli._fresh import Comparison, left_out
+from taufpl.cli._fresh import Comparison, left_out, seen_before
 from taufpl.cli._options import ChunkRows, Data, Model, OtherDelta, Target
-from taufpl.cli._output import Json, number, percent, print_facts, print_json, working
-from taufpl.cli._rows import CHUNK_ROWS, Rows, stream_rows
+from taufpl.cli._output import Json, confidence, number, percent, print_facts, print_json, working
+from taufpl.cli._rows import CHUNK_ROWS, stream_rows
 from taufpl.cli._saved import Saved, open_model
-from taufpl.cli._source import find_source
+from taufpl.cli._source import Source, find_source
 from taufpl.cli._unseen import note_unseen, unseen_counter
 from taufpl.thresholding import (
     fpr_upper_bound,
@@ -35,15 +36,14 @@ class Counts:
     true_positives: int = 0
     n_unlabelled: int = 0
 
-    def add(self, scores: Any, rows: Rows) -> None:
-        """Count some rows."""
-        assert rows.labels is not None
-        flagged, negative, positive = scores > 0, rows.labels == 0, rows.labels == 1
+    def add(self, scores: NDArray[np.float64], labels: NDArray[Any]) -> None:
+        """Count some rows, by their scores and labels (0, 1, or less than 0 where there is none)."""
+        flagged, negative, positive = scores > 0, labels == 0, labels == 1
         self.n_negative += int(negative.sum())
         self.n_positive += int(positive.sum())
         self.false_positives += int((flagged & negative).sum())
         self.true_positives += int((flagged & positive).sum())
-        self.n_unlabelled += int((rows.labels < 0).sum())
+        self.n_unlabelled += int((labels < 0).sum())
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
@@ -64,19 +64,41 @@ def evaluate_command(
     """
     source = find_source(data)
     saved = open_model(model)
-    unseen, repeated, comparison = Counts(), Counts(), Comparison(source, saved)
+    fresh, met, comparison = Counts(), Counts(), Comparison(source, saved)
     unseen_values = unseen_counter(saved)
     wanted = saved.target_in(source, target)
     with working(f"reading {data}") as tell:
         for rows in stream_rows(source, saved.layout, classes=saved.classes, target=wanted, chunk=chunk_rows):
+            assert rows.labels is not None
             hit, scores = comparison.hits(rows), saved.scores(rows)
-            unseen.add(scores[~hit], rows.take(~hit))
-            repeated.add(scores[hit], rows.take(hit))
+            fresh.add(scores[~hit], rows.labels[~hit])
+            met.add(scores[hit], rows.labels[hit])
             unseen_values.update(rows.X)
             tell(f"{rows.start + len(rows):,} rows")
-    found = comparison.result()
-    n_seen, only_unseen = None if found is None else found.n_seen, left_out(found) and unseen.n_negative > 0
-    counts = unseen if only_unseen else unseen + repeated
+    found = comparison.judge_and_note()
+    n_seen, only_fresh = None if found is None else found.n_seen, left_out(found) and fresh.n_negative > 0
+    counts = fresh if only_fresh else fresh + met
+    _check(source, saved, counts, n_seen)
+    note_unseen(source.name, unseen_values)
+    document = {
+        **measure(saved, counts, saved.delta if delta is None else delta),
+        "n_seen_before": n_seen,
+        "unseen": unseen_values.record(),
+    }
+    flattered = document["verdict"] != "broken" and bool(n_seen) and not only_fresh
+    if flattered:
+        document["verdict"] = "open"
+    if as_json:
+        print_json(document)
+    else:
+        why = "open: the model has seen these rows, or some of them" if flattered else _verdict(document)
+        _print(document, str(data), why)
+    if document["verdict"] == "broken":
+        raise typer.Exit(BROKEN)
+
+
+def _check(source: Source, saved: Saved, counts: Counts, n_seen: int | None) -> None:
+    """Say what is odd about the rows, and refuse them where there is nothing to measure."""
     if counts.n_unlabelled:
         note(f"{source.name}: {counts.n_unlabelled:,} rows without a label are left out.")
     if not counts.n_negative:
@@ -85,22 +107,6 @@ def evaluate_command(
     same_size = (counts.n_negative, counts.n_positive) == (known.get("n_negative"), known.get("n_positive"))
     if n_seen is None and same_size:
         note(f"{source.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
-    note_unseen(source.name, unseen_values)
-    document = {
-        **measure(saved, counts, saved.delta if delta is None else delta),
-        "n_seen_before": n_seen,
-        "unseen": unseen_values.record(),
-    }
-    flattered = document["verdict"] != "broken" and bool(n_seen) and not only_unseen
-    if flattered:
-        document["verdict"] = "open"
-    verdict = "open: the model has seen these rows, or some of them" if flattered else _verdict(document)
-    if as_json:
-        print_json(document)
-    else:
-        _print(document, str(data), verdict)
-    if document["verdict"] == "broken":
-        raise typer.Exit(BROKEN)
 
 
 def measure(saved: Saved, counts: Counts, delta: float) -> dict[str, Any]:
@@ -139,12 +145,12 @@ def _precision(counts: Counts) -> float | None:
 
 
 def _print(document: dict[str, Any], title: str, verdict: str) -> None:
-    sure, n_seen = f"{100 * (1 - document['delta']):.12g}% confidence", document["n_seen_before"]
+    sure = confidence(document["delta"])
     print_facts(
         title,
         [
             ("rows", f"{document['n_negative']:,} negative, {document['n_positive']:,} positive"),
-            ("seen before", "cannot be told" if n_seen is None else f"{n_seen:,} rows"),
+            ("seen before", seen_before(document["n_seen_before"])),
             ("tolerance", percent(document["tau"])),
             ("FPR", f"{percent(document['fpr'])} ({document['n_false_positive']:,} false alarms)"),
             ("FPR bounds", f"at least {percent(document['fpr_lower_bound'])}, at most "

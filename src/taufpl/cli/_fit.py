@@ -17,7 +17,17 @@ from sklearn.exceptions import ConvergenceWarning
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import DATE
 from taufpl.cli._options import Data, Delta, Share, Tau
-from taufpl.cli._output import Json, check_output, number, percent, print_facts, print_json, print_rows, working
+from taufpl.cli._output import (
+    Json,
+    check_output,
+    confidence,
+    number,
+    percent,
+    print_facts,
+    print_json,
+    print_rows,
+    working,
+)
 from taufpl.cli._pipelines import Settings, fit, head_of, screen_for
 from taufpl.cli._rows import Training, Wanted, load_training
 from taufpl.cli._source import Source, find_source
@@ -174,7 +184,7 @@ def _training_rows(source: Source, settings: Settings, y: Any, positive: Any, gr
         most = n_negative - 1 if settings.holdout == "auto" else round(float(settings.holdout) * n_negative)
         if most < needed:
             what = "negatives" if groups is None else "groups with negatives"
-            advice = "Leave --holdout out" if most < needed < n_negative else "Take --threshold cross"
+            advice = "Leave --holdout out" if needed < n_negative else "Take --threshold cross"
             raise ValueError(
                 f"{source.name}: {n_negative:,} {what} are too few for the guarantee of --threshold np at tau "
                 f"{settings.tau:g} and delta {settings.delta:g}: {needed:,} must be held out, and others must be left "
@@ -236,15 +246,19 @@ def _promise(document: dict[str, Any]) -> str:
 def _print(document: dict[str, Any], training: Training) -> None:
     gap = document["dual_gap"]
     recall, interval = document["recall_estimate"], document["recall_interval"]
-    found = "not measured: there is one positive only" if recall is None else percent(recall)
+    found = (
+        "not measured: that takes two positives, of two groups where there are groups"
+        if recall is None
+        else percent(recall)
+    )
     if interval is not None:
-        found += f", {percent(interval[0])} to {percent(interval[1])} at {1 - document['delta']:.0%} confidence"
+        found += f", {percent(interval[0])} to {percent(interval[1])} at {confidence(document['delta'])}"
     facts = [
         ("rows", f"{document['n_negative']:,} negative ({training.negative}), {document['n_positive']:,} positive "
                  f"({training.positive})"),
         ("tolerance", f"{percent(document['tau'])}, threshold by {document['threshold_strategy']}"),
         ("FPR estimate", percent(document["fpr_estimate"])),
-        ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {1 - document['delta']:.0%} confidence"),
+        ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {confidence(document['delta'])}"),
         ("recall", found),
         ("NP-score", number(document["np_score"])),
         ("threshold", number(document["threshold"])),

@@ -32,8 +32,8 @@ class Comparison:
         self.n_hits += int(found.sum())
         return found
 
-    def result(self) -> Freshness | None:
-        """What the hits say, told in a note where it is not that all rows are new; None where there is no record."""
+    def judge_and_note(self) -> Freshness | None:
+        """What the hits say, with a note unless all rows are new; None where the model file keeps no record."""
         found = self.judge()
         name = self.source.name
         if found is None:
@@ -60,6 +60,11 @@ def _seen(found: Freshness) -> str:
     if found.separable:
         return f"{count} and are left out"
     return f"{count}, more than chance explains; as rows of this table repeat, which are new cannot be told"
+
+
+def seen_before(n_seen: int | None) -> str:
+    """A number of rows that the model has seen, in words."""
+    return "cannot be told" if n_seen is None else f"{n_seen:,} rows"
 
 
 def left_out(found: Freshness | None) -> bool:
@@ -92,5 +97,5 @@ def fresh_rows(source: Source, saved: Saved, rows: Rows) -> tuple[Rows, int | No
     found = comparison.judge()
     if found is not None and found.n_seen and not found.separable:
         raise ValueError(f"{source.name}: {_seen(found)}. Give rows that came after the model was made.")
-    comparison.result()
+    comparison.judge_and_note()
     return rows.take(~hit) if left_out(found) else rows, None if found is None else found.n_seen

@@ -23,7 +23,7 @@ DATE = "a date or time: make numbers of it to use it, or name it by --time"
 # A text with this share of different values tells rows apart rather than describing them.
 _IDENTIFIER = 0.5
 _FEW = 20
-# A count of all rows, seen at some of them: steps are so large on average at the most.
+# Where a column counts all rows and some of them are held out, its steps are at most this large on average.
 _MOST_GAP = 6
 
 KINDS = ("number", "boolean", "category", "dropped", "open")

@@ -13,7 +13,7 @@ import typer
 
 from taufpl.cli._errors import BROKEN, CommandLineError
 from taufpl.cli._options import ChunkRows, Model, OtherDelta, OtherTau, Target
-from taufpl.cli._output import Json, percent, print_facts, print_json, working
+from taufpl.cli._output import Json, confidence, percent, print_facts, print_json, working
 from taufpl.cli._rows import Rows, rows_of, stream_rows, wanted_types
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import TABLES, Source, delimiter_of, find_source, standard_input
@@ -121,7 +121,7 @@ def _print(title: str, watch: FPRMonitor, counted: str) -> None:
             ("tolerance", f"{percent(watch.tau)}; {_VERDICTS[watch.verdict]}"),
             (counted, f"{watch.n_seen:,}, of them {watch.n_false_alarms:,} false alarms"),
             ("FPR", percent(watch.fpr)),
-            ("FPR bounds", f"{bounds}, each at {1 - watch.delta:.0%} confidence over all looks"),
+            ("FPR bounds", f"{bounds}, each at {confidence(watch.delta)} over all looks"),
         ],
     )
 

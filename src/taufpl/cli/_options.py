@@ -67,7 +67,10 @@ OtherTau = Annotated[float | None, _share_option("--tau", "[default: the model's
 Delta = Annotated[float, _share_option("--delta", "Probability with which the tolerance may be exceeded.")]
 OtherDelta = Annotated[float | None, _share_option("--delta", "[default: the model's]")]
 Share = Annotated[
-    float | None, _share_option("--holdout", "Share of the negatives that np holds out. [default: one half, or less]")
+    float | None,
+    _share_option(
+        "--holdout", "Share of the negatives that np holds out. [default: about one half, or what a proof takes]"
+    ),
 ]
 BaseRate = Annotated[float | None, _share_option("--base-rate", "Share of positives. [default: as in DATA]")]
 ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]

@@ -89,6 +89,11 @@ def percent(rate: float | None) -> str:
     return f"{rate:.2%}" if rate >= 0.01 or rate == 0 else f"{100 * rate:.3g}%"
 
 
+def confidence(delta: float) -> str:
+    """The confidence of a bound that fails with probability delta, in all its digits: 99.9% is not 100%."""
+    return f"{100.0 * (1.0 - delta):.12g}% confidence"
+
+
 def number(value: float | None) -> str:
     """A number in six digits."""
     return "not known" if value is None or math.isnan(value) else f"{value:.6g}"

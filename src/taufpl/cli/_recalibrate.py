@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from taufpl.cli._fresh import fresh_rows
+from taufpl.cli._fresh import fresh_rows, seen_before
 from taufpl.cli._options import Model, Target
-from taufpl.cli._output import Json, check_output, number, percent, print_facts, print_json, working
+from taufpl.cli._output import Json, check_output, confidence, number, percent, print_facts, print_json, working
 from taufpl.cli._rows import Rows, load_rows
 from taufpl.cli._saved import Saved, open_model
 from taufpl.cli._source import TABLES, Source, find_source
@@ -97,10 +97,10 @@ def _print(document: dict[str, Any]) -> None:
         [
             ("threshold", f"{number(document['threshold_before'])} before, {number(document['threshold'])} now"),
             ("FPR estimate", percent(document["fpr_estimate"])),
-            ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {1 - document['delta']:.0%} confidence"),
+            ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {confidence(document['delta'])}"),
             ("recall", percent(document["recall_estimate"])),
             ("negatives used", f"{document['n_negative_used']:,}"),
-            ("seen before", "cannot be told" if (seen := document["n_seen_before"]) is None else f"{seen:,} rows"),
+            ("seen before", seen_before(document["n_seen_before"])),
             ("guaranteed", "yes" if document["guaranteed"] else f"no: {'; '.join(document['caveats'])}"),
         ],
     )

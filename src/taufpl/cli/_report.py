@@ -45,7 +45,7 @@ def report_command(
         y = np.asarray(saved.head.classes_)[rows.labels]
         comparison = Comparison(source, saved)
         comparison.hits(rows)
-        n_seen = None if (found := comparison.result()) is None else found.n_seen
+        n_seen = None if (found := comparison.judge_and_note()) is None else found.n_seen
         trained_on = n_seen == len(rows) or is_training_file(saved, rows)
         unseen_values = unseen_counter(saved)
         unseen_values.update(rows.X)

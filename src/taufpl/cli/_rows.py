@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
+from sklearn.utils import _safe_indexing
 
 from taufpl._extras import require
 from taufpl.cli._errors import CommandLineError, did_you_mean, note
@@ -110,9 +111,8 @@ class Rows:
     def take(self, kept: NDArray[np.bool_]) -> Rows:
         """Some of the rows, by a mask."""
         places = np.flatnonzero(kept)
-        X = self.X.iloc[places] if hasattr(self.X, "iloc") else self.X[places]
-        labels = None if self.labels is None else self.labels[places]
-        return replace(self, X=X, labels=labels, ids=None if self.ids is None else self.ids.take(places))
+        labels, ids = (None if each is None else each.take(places) for each in (self.labels, self.ids))
+        return replace(self, X=_safe_indexing(self.X, places), labels=labels, ids=ids)
 
 
 def load_training(source: Source, wanted: Wanted, divide: Divide) -> Training:

@@ -11,7 +11,7 @@ from taufpl.cli._pipelines import transformers
 from taufpl.cli._saved import Saved
 from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
 
-# More remarks than that are not printed one by one.
+# Remarks on one file that are printed; of the others only their number.
 _MOST_REMARKS = 5
 
 
@@ -35,7 +35,7 @@ def note_unseen(name: str, counter: UnseenCounter) -> None:
     for remark in remarks[:_MOST_REMARKS]:
         note(f"{name}, column {remark}.")
     if len(remarks) > _MOST_REMARKS:
-        note(f"{name}: {len(remarks) - _MOST_REMARKS:,} more columns have values that training never saw; see --json.")
+        note(f"{name}: {len(remarks) - _MOST_REMARKS:,} more such remarks on values; --json has all counts.")
 
 
 def _levels(model: Any) -> dict[str, frozenset[Any]]:
