@@ -8,7 +8,7 @@ class RankingCollapseWarning(UserWarning):
 
 
 class TooFewNegativesWarning(UserWarning):
-    """There are too few negatives for the guarantee; the most careful threshold among them was taken."""
+    """There are too few negatives for the guarantee; the message says which threshold was taken without it."""
 
 
 class RepeatedRowsWarning(UserWarning):

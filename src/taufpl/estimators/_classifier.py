@@ -24,12 +24,7 @@ from taufpl.estimators._linear import (
     Vector,
     score_rounding,
 )
-from taufpl.estimators._thresholded import (
-    THRESHOLD_CONSTRAINTS,
-    ThresholdedMixin,
-    finite,
-    forget,
-)
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
 from taufpl.operators import as_operator, is_elsewhere
 from taufpl.operators._compat import is_foreign_array
@@ -64,8 +59,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
           would take, where there are not.
         - "np": the order statistic that keeps P(FPR > tau) <= delta, on negatives that are held out of everything else.
           Proven, whatever the distribution; the ranking sees fewer negatives.
-        - "cross": the same order statistic on the scores that every negative gets from a model of a fold that has not
-          seen it; the model itself is fitted on all rows. Uses all data. Measured rather than proven.
+        - "cross": the model is fitted on all rows, and its false positives among them are counted and corrected by what
+          models of folds lose on negatives that they have not seen (:class:`taufpl.thresholding.CrossFitRule`). Uses
+          all data. Measured rather than proven.
         - "oob": the paper's out-of-bootstrap. In each of `n_rounds` rounds a random `train_share` of the rows trains,
           and the rest picks a threshold by `rule`, or, with a `delta`, by the order statistic; the mean is taken.
           With ``delta=None`` the tolerance holds about half the time.
@@ -84,8 +80,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         What "oob" returns: the mean of the rounds' decision functions, or a ranking fitted on all rows, with the mean
         threshold brought to its scale.
     holdout : "auto" or float, default="auto"
-        Share of the negatives that "np" holds out. "auto" is one half, or as many as the guarantee needs, and no more
-        than do any good: of all sizes that leave as many negatives above the threshold, the smallest.
+        Share of the negatives that "np" holds out. "auto" is one half, or more where the guarantee needs more, cut to
+        the smallest number that leaves as many negatives above the threshold.
     measure_recall : bool, default=True
         Whether "np" estimates its recall: by up to `cv` more fits, each without some of the positives, until 1,000 of
         them have been scored by a model that had not seen them.

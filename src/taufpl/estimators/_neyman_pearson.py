@@ -51,8 +51,9 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         "cross" delta is the probability with which one or more of them is exceeded. `predict` and `decision_function`
         use the strictest, :meth:`decide` gives all decisions.
     threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
-        As in :class:`TauFPLClassifier`: negatives that are held out, with a guarantee, where there are enough of them;
-        that, or an error; cross-fitting; the paper's out-of-bootstrap; or the training quantile.
+        As in :class:`TauFPLClassifier`: "np" where there are enough negatives for it, else "cross"; negatives that are
+        held out, with a guarantee, or an error where they are too few; cross-fitting; the paper's out-of-bootstrap;
+        the training quantile.
     delta : float or None, default=0.05
         Probability with which tau may be exceeded. None is for "oob" by `rule`.
     cv : int or "prefit", default=5

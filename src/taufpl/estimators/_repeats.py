@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from taufpl._row_hashes import row_hashes
 from taufpl.estimators._units import Rows
@@ -44,7 +45,7 @@ def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
     """
     if len(getattr(X, "shape", ())) != 2:
         return None
-    codes = copies_among(_take(X, negative_rows))
+    codes = copies_among(_safe_indexing(X, negative_rows))
     if codes is None:
         return None
     n_copies = int(np.count_nonzero(codes >= 0))
@@ -127,7 +128,3 @@ def _numbers(X: Any) -> Iterator[NDArray[np.float64]]:
             column = X[:, [place]].toarray()[:, 0] if hasattr(X, "tocsr") else np.asarray(X[:, place])
         if column.dtype.kind in "iuf":
             yield column.astype(np.float64)
-
-
-def _take(X: Any, rows: Rows) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

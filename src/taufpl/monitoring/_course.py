@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from taufpl.monitoring._change import ChangeState, ChangeStatistic
 from taufpl.monitoring._wealth import Counts, Floats, log_wealth, lower_bounds, upper_bounds
 
-# Rows of a batch are taken so many at a time, to keep the memory of their statistics small.
+# Rows of a batch that are taken at a time, to keep the memory of their statistics small.
 _BLOCK = 65_536
 # Points kept for a plot. When there are more, every second one goes.
 _MOST_POINTS = 1024

@@ -41,8 +41,7 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
         A fitted classifier or ranker of this library, or a pipeline or a search that ends in one. Linear models,
         trees, forests and gradient boosting, scalers, `SimpleImputer`, `OneHotEncoder`,
         :class:`taufpl.preprocessing.LevelEncoder`, selectors, pipelines and column transformers compute in double
-        precision. Anything else is left to skl2onnx, as far as its graph gives the same
-        values.
+        precision. Anything else is left to skl2onnx, as far as its graph gives the same values.
     X : int, array-like, sparse matrix or dataframe
         Rows such as the model will get: some of the training data, say; or the number of columns, if all are numbers.
         A matrix becomes one input, `X`, in the precision that it has (doubles if it holds anything but float32). A

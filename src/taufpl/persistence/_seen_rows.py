@@ -18,11 +18,11 @@ _VERSION = 1
 _HEADER = struct.Struct("<BQH")
 _PART = struct.Struct("<QQ")
 
-# Hits beyond this quantile of what chance brings are no chance any more.
+# As many hits as chance brings with a smaller probability than this are no chance any more.
 _CERTAIN = 1e-4
-# Where chance may bring a larger share of hits than that, a hit says nothing: old rows could hide among them.
+# Where chance may bring a larger share of hits than this one, a hit says nothing: old rows could hide among them.
 _MOST_CHANCE = 0.5
-# Where no larger share of rows repeats by chance than that, every hit can be left out: common rows are hardly missed.
+# Where at most this share of rows repeats by chance, every hit can be left out: common rows are hardly missed.
 _HARDLY = 0.005
 
 
@@ -50,7 +50,7 @@ class Freshness:
 
     @property
     def known(self) -> bool:
-        """Whether it can be told at all: not where many rows of such a table repeat by chance."""
+        """Whether hits can tell old rows from new ones: not where many rows of such a table repeat by chance."""
         return self.chance <= _MOST_CHANCE
 
     @property
