@@ -39,7 +39,8 @@ def place(tmp_path_factory):
     write(new, folder / "new.csv")
     write(new.assign(city="Z"), folder / "strange.csv")
     write(new.assign(city=None), folder / "missing.csv")
-    succeed("fit", folder / "train.csv", "--target", "y", "-o", folder / "linear.skops")
+    with threadpool_limits(1):  # which so small a fit would wait for
+        succeed("fit", folder / "train.csv", "--target", "y", "-o", folder / "linear.skops")
     return folder
 
 

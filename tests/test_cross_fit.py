@@ -9,6 +9,7 @@ import pytest
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 import backend_cases as cases
 from taufpl import NeymanPearsonClassifier, TauFPLRanker
@@ -27,7 +28,8 @@ def one_hot(rng, top, n, m):
 def share_broken(make, top, n, m, n_draws, convert=lambda X: X):
     """Share of the draws in which the first level, which is too large, is called positive."""
     broken = 0
-    with config_context(assume_finite=True, skip_parameter_validation=True):
+    # Fits this small spend their time waiting for threads of BLAS.
+    with config_context(assume_finite=True, skip_parameter_validation=True), threadpool_limits(1):
         for number in range(n_draws):
             X, y = one_hot(np.random.default_rng(number), top, n, m)
             model = make(number).fit(convert(X), y)

@@ -147,7 +147,7 @@ def test_damaged_records_are_refused(damage):
 
 @pytest.fixture(scope="module")
 def model():
-    return TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=0).fit(X, NAMES)
+    return TauFPLClassifier(0.05, pos_label="fraud", reg=0.1, tau_scale=1.0, random_state=0).fit(X, NAMES)
 
 
 def test_the_record_travels_in_the_model_file(model, tmp_path):
