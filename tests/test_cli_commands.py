@@ -417,5 +417,6 @@ def test_the_demo_compares_five_ways(tmp_path):
     assert len(rows) == 5
     assert rows["logistic regression"]["within_tolerance"] is False
     assert rows["gradient boosting, guarded"]["within_tolerance"] is True
+    assert rows["TauFPLClassifier"]["guaranteed"] is True
     assert rows["TauFPLClassifier"]["promised_upper_bound"] <= 0.01
     assert set(contents(tmp_path / "demo")) == {"roc.png", "scores.png", "report.html"}
