@@ -8,12 +8,16 @@ import pytest
 import sklearn
 from scipy import sparse, special
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
+from taufpl.estimators._holdout import divide
 from taufpl.estimators._repeats import copies_among
 from taufpl.estimators._search import make_folds
 from taufpl.estimators._units import read_units
@@ -148,21 +152,37 @@ def test_the_latest_negatives_choose():
     assert again.threshold_ == model.threshold_
 
 
-def test_a_group_is_as_late_as_its_last_row():
-    model = NeymanPearsonClassifier(Remembers(), 0.05, random_state=0).fit(X, Y, groups=GROUPS, order=TIMES)
-    train = model.estimator_.rows_
-    last = pd.Series(TIMES).groupby(GROUPS).max()
-    held_out = set(GROUPS) - set(GROUPS[train])
-    assert last[sorted(set(GROUPS[train]))].max() < last[sorted(held_out)].min()
+def test_groups_with_times_are_neither_divided_nor_chosen_by_their_size():
+    """Rows of a large group spread over time: its last row is late, a random one is not."""
+    rng = np.random.default_rng(0)
+    sizes = np.where(rng.random(800) < 0.5, 1, 20)
+    groups, times = np.repeat(np.arange(800), sizes), rng.random(sizes.sum())
+    y = (rng.random(800) < 0.2)[groups].astype(int)
+    # The score says whether the group is small.
+    table = np.column_stack(((sizes == 1)[groups] + 0.01 * rng.random(y.size), np.arange(y.size)))
+    small = []
+    for seed in range(20):
+        model = NeymanPearsonClassifier(Remembers(), 0.05, measure_recall=False, random_state=seed)
+        plan, labels = model._plan(), read_units(groups, times, y.size)
+        held = divide(np.flatnonzero(y == 1), np.flatnonzero(y == 0), labels, plan)
+        assert not set(groups[held.train]) & set(groups[held.negatives])
+        assert times[held.train].max() < times[held.negatives].min()
+        assert len(set(groups[held.negatives])) == held.negatives.size
+        small.append(np.mean(sizes[groups[held.negatives]] == 1))
+    assert abs(np.mean(small) - np.mean(sizes[np.unique(groups[y == 0])] == 1)) < 0.05
+    assert model.fit(table, y, groups=groups, order=times).evidence_.guaranteed
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"groups": GROUPS[:5]}, "groups must have one entry a row of X, 1200; got 5"),
+        ({"groups": GROUPS[:5]}, "groups must have one entry a row of X, 1200; got an array of shape"),
+        ({"groups": np.zeros((1200, 2))}, "one entry a row of X, 1200; got an array of shape"),
+        ({"groups": pd.array(["a", None] * 600, dtype="string")}, "600 are missing"),
+        ({"order": np.arange(1200).astype(str)}, "order must hold numbers or dates, got texts"),
         ({"groups": np.where(np.arange(1200) == 3, np.nan, 1.0)}, "1 are missing, first in row 3"),
         ({"order": np.array([None] + [1] * 1199, dtype=object)}, "order must have a value for every row"),
-        ({"order": np.array(["a"] + [1] * 1199, dtype=object)}, "values of one kind"),
+        ({"groups": np.array(["a"] + [1] * 1199, dtype=object)}, "values of one kind"),
         ({"order": np.zeros(1200)}, "nothing would be left to learn from"),
         ({"groups": np.zeros(1200)}, "got 1"),
     ],
@@ -212,6 +232,41 @@ def test_copies_are_counted_and_void_the_guarantee():
     assert not linear.evidence_.guaranteed
     with pytest.warns(RepeatedRowsWarning):
         assert not linear.recalibrate(X, y).evidence_.guaranteed
+
+
+def test_copies_of_whole_numbers_bits_and_texts_are_found():
+    rng = np.random.default_rng(0)
+    texts = [f"text number {place}" for place in range(200)]
+    for rows in (rng.integers(0, 61, size=(100, 20)), rng.integers(0, 2, size=(100, 200)), np.array(texts)[:, None]):
+        assert (copies_among(np.repeat(rows, 5, axis=0)) >= 0).all()
+    X, y, _ = repeated_draw(rng)
+    for form in (X.tolist(), X.astype(object), [" ".join(map(str, row)) for row in np.round(X, 2)]):
+        with pytest.warns(RepeatedRowsWarning):
+            screen = NeymanPearsonClassifier(DummyClassifier(), 0.05, threshold="np", measure_recall=False).fit(form, y)
+        assert not screen.evidence_.guaranteed
+
+
+def test_a_part_that_was_fitted_before_voids_the_guarantee():
+    fitted = RandomForestClassifier(10, random_state=0).fit(X, Y)
+    chain = make_pipeline(StandardScaler(with_mean=False, with_std=False), FrozenEstimator(fitted))
+    screen = NeymanPearsonClassifier(chain, 0.05, random_state=0).fit(X, Y)
+    assert not screen.evidence_.guaranteed
+    assert "fitted before" in screen.evidence_.caveats[0]
+
+
+def test_rows_without_weight_are_absent_in_pipelines_too():
+    weights = (np.arange(Y.size) % 2).astype(float)
+    chain = make_pipeline(StandardScaler(), LogisticRegression())
+    screen = NeymanPearsonClassifier(chain, 0.05, random_state=0)
+    direct = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(X, Y, sample_weight=weights)
+    assert (
+        screen.fit(X, Y, logisticregression__sample_weight=weights).evidence_.n_negative == direct.evidence_.n_negative
+    )
+
+
+def test_recall_counts_groups_not_rows():
+    screen = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(X[:, :2], Y, groups=GROUPS)
+    assert screen.evidence_.n_positive <= np.unique(GROUPS[Y == 1]).size
 
 
 def test_groups_mend_what_copies_break():

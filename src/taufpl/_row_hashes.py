@@ -75,6 +75,34 @@ def row_hashes(X: Any, salt: int = 0, *, single: bool = False) -> NDArray[np.uin
     return sums
 
 
+def times_by_chance(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""How many different rows come k times, and how many of them chance explains, for k = 0, 1, 2, ...
+
+    Let :math:`f_k` be the number of different rows that come k times. Independent rows of whatever source have
+    :math:`f_k^2 \le f_{k-1} f_{k+1} (k+1) / k` on average (Cauchy and Schwarz, for mixtures of Poisson counts); copies do
+    not: a table of which every row comes five times has nothing but :math:`f_5`. So at most that many count for each
+    k > 1, with three standard deviations added to the right.
+
+    Parameters
+    ----------
+    counts : ndarray of int
+        How often each of the different rows comes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl._row_hashes import times_by_chance
+    >>> times, most = times_by_chance(np.array([5] * 100))
+    >>> float(times[5]), bool(most[5] < 4)
+    (100.0, True)
+    """
+    times = np.append(np.bincount(counts), 0).astype(np.float64)
+    high = times + 3.0 * np.sqrt(times) + 3.0
+    most, k = times.copy(), np.arange(2, times.size - 1)
+    most[k] = np.sqrt(high[k - 1] * high[k + 1] * (k + 1) / k)
+    return times, most
+
+
 def _splitmix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Finaliser of splitmix64, in place: one to one, and every bit of x reaches every bit of the result."""
     x ^= x >> np.uint64(30)

@@ -71,7 +71,8 @@ def _number_in(text: str) -> float | None:
     """A number, or 0 and 1 for truth values; None for anything else."""
     truth = {"true": 1.0, "false": 0.0}.get(text.strip().lower())
     try:
-        return float(text) if truth is None else truth
+        # pyarrow reads whole numbers in hexadecimal digits, too.
+        return truth if truth is not None else float(int(text, 16) if "x" in text.lower() else float(text))
     except ValueError:
         return None
 

@@ -48,7 +48,7 @@ class Matrix:
 
 
 def read_matrix(source: Source) -> Matrix:
-    """All of a matrix; a sparse one with many values becomes dense.
+    """All of a matrix.
 
     Raises
     ------
@@ -60,7 +60,13 @@ def read_matrix(source: Source) -> Matrix:
         raise ValueError(f"{source.name}: has no rows.")
     if not matrix.X.shape[1]:
         raise ValueError(f"{source.name}: has no columns.")
-    if matrix.is_sparse and matrix.X.nnz > _DENSE * math.prod(matrix.X.shape):
+    return matrix
+
+
+def dense_where_full(matrix: Matrix, rows: NDArray[np.intp] | None) -> Matrix:
+    """The same, dense where some rows, or all, have many values."""
+    part = matrix.X if rows is None else matrix.X[rows]
+    if matrix.is_sparse and part.nnz > _DENSE * math.prod(part.shape):
         return Matrix(matrix.X.toarray(), matrix.y, False, matrix.zero_based, matrix.names)
     return matrix
 

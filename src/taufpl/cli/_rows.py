@@ -16,7 +16,7 @@ from taufpl.cli._errors import CommandLineError, did_you_mean, note
 from taufpl.cli._frames import as_planned, batch_frame, check_finite, frame_of, release, whole_frame
 from taufpl.cli._labels import match_labels, read_labels
 from taufpl.cli._layout import Column, Layout, plan_columns
-from taufpl.cli._matrices import Matrix, read_matrix, stream_matrix
+from taufpl.cli._matrices import Matrix, dense_where_full, read_matrix, stream_matrix
 from taufpl.cli._source import TABLES, Source
 from taufpl.cli._tables import arrow, check_names, read_names, read_table, stream_table
 
@@ -137,6 +137,11 @@ def load_training(source: Source, wanted: Wanted, divide: Divide) -> Training:
     _check_present(source, table.column_names, [wanted.target])
     y, negative, positive = read_labels(source, wanted.target, table.column(wanted.target), wanted.positive)
     groups, times = (_along(source, table, name) for name in (wanted.group, wanted.time))
+    if times is not None and times.dtype.kind not in "iufmM":
+        raise ValueError(
+            f"{source.name}: column {wanted.time!r} holds texts, which do not sort by time. Write dates as 2024-12-31 "
+            "or 2024-12-31 23:59:00, or give numbers."
+        )
     train = divide(y, positive, groups, times)
     try:
         columns = plan_columns(table, wanted.target, wanted.unused, train, guess_types=source.format == "csv")
@@ -180,6 +185,7 @@ def _train_on_matrix(source: Source, matrix: Matrix, wanted: Wanted, divide: Div
         raise ValueError(f"{source.name}: has no y, the labels of the rows.")
     y, negative, positive = read_labels(source, "y", matrix.y, wanted.positive)
     train = divide(y, positive, None, None)
+    matrix = dense_where_full(matrix, train)
     if matrix.is_sparse:
         if wanted.drop:
             raise CommandLineError("--drop is not for sparse data, whose columns have no names.")
@@ -342,7 +348,11 @@ def load_rows(
     else:
         X = require("pandas", "cli", "to hold tables").concat([part.X for part in parts], ignore_index=True)
     found = [part.labels for part in parts if part.labels is not None]
-    ids = None if id_column is None else np.concatenate([np.asarray(part.ids) for part in parts])
+    ids = None if id_column is None else np.concatenate([np.asarray(part.ids, dtype=object) for part in parts])
+    if ids is not None and any(each is None for each in ids):
+        raise ValueError(
+            f"{source.name}: column {id_column!r} has no value in some rows. Fill them, or leave them out."
+        )
     rows = Rows(X, np.concatenate(found) if found else None, ids, 0)
     if rows.labels is None or (rows.labels >= 0).all():
         return rows

@@ -160,26 +160,38 @@ def divide(
         check_held_out(n_held, own.size, plan)
     rows = np.sort(np.concatenate((positive_rows, negative_rows)))
     if units.times is None:
-        held = np.isin(units.of(rows), np.random.default_rng(plan.seed).permutation(own)[:n_held])
+        train, negatives, others = _hold_out_units(rows, negative_rows, units, own, n_held, plan.seed)
     else:
-        held = _is_latest(rows, own, units, n_held)
-    (held_positive, held_negative), (positive, negative) = (
-        split_rows(part, positive_rows) for part in (rows[held], rows[~held])
-    )
+        train, negatives, others = _hold_out_latest(rows, negative_rows, units, n_held, plan.seed)
+    positive, negative = split_rows(train, positive_rows)
     if not negative.size or (needs_positives and not positive.size):
         raise ValueError(
             "nothing would be left to learn from: holding out the negatives that choose the threshold, with all rows "
             f"of their {'groups' if units.times is None else 'time and later'}, leaves {positive.size} positives and "
             f"{negative.size} negatives."
         )
-    return HoldOut(rows[~held], units.one_each(held_negative, plan.seed), held_positive)
+    return HoldOut(train, negatives, split_rows(others, positive_rows)[0])
 
 
-def _is_latest(rows: Rows, own: Rows, units: Units, n_held: int) -> NDArray[np.bool_]:
-    """Rows of the latest units with a negative, and of all others as late: a unit is as late as its last row."""
+def _hold_out_units(
+    rows: Rows, negative_rows: Rows, units: Units, own: Rows, n_held: int, seed: int
+) -> tuple[Rows, Rows, Rows]:
+    """Rows that train, one negative of each of some random units, and all rows of these units."""
+    held = np.isin(units.of(rows), np.random.default_rng(seed).permutation(own)[:n_held])
+    is_held = np.isin(negative_rows, rows[held], assume_unique=True)
+    return rows[~held], units.one_each(negative_rows[is_held], seed), rows[held]
+
+
+def _hold_out_latest(rows: Rows, negative_rows: Rows, units: Units, n_held: int, seed: int) -> tuple[Rows, Rows, Rows]:
+    """Rows that train, the latest negatives, and all rows that came as late, of units that do not train.
+
+    A unit is as late as the one negative of it that is drawn at random: its last row would favour units with many rows.
+    Earlier rows train, but for those of units that are held out; later rows of other units take no part.
+    """
     assert units.times is not None
-    codes, places = np.unique(units.of(rows), return_inverse=True)
-    last = np.full(codes.size, -1, dtype=np.intp)
-    np.maximum.at(last, places, units.times[rows])
-    cutoff = np.sort(last[np.isin(codes, own)])[-n_held]
-    return last[places] >= cutoff
+    drawn = units.one_each(negative_rows, seed)
+    cutoff = np.sort(units.times[drawn])[-n_held]
+    negatives = drawn[units.times[drawn] >= cutoff]
+    is_late = units.times[rows] >= cutoff
+    train = rows[~is_late & ~units.with_all(negatives, rows)]
+    return train, negatives, rows[is_late & ~units.with_all(train, rows)]

@@ -196,7 +196,12 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         self.classes_ = labels.classes
         routed = self._routed(params, own["groups"]).estimator.fit
         fitter = EstimatorFitter(self.estimator, X, y, labels, routed)
-        return self._keep_outcome(self._run_strategy(fitter, self._plan()))
+        outcome = self._run_strategy(fitter, self._plan())
+        if any(isinstance(part, FrozenEstimator) for part in self.estimator.get_params().values()):
+            outcome = outcome.without_guarantee(
+                "a part of the estimator was fitted before, and whether it has met these negatives cannot be told"
+            )
+        return self._keep_outcome(outcome)
 
     def _fit_elsewhere(self, X: Any, y: Any, params: dict[str, Any], *, is_fitted: bool) -> Self:
         """Rows that stay where they are: a fitted scorer of any kind, or a linear one of this package."""
@@ -385,9 +390,11 @@ def _without_weightless(
     X: Any, y: NDArray[Any], own: dict[str, Any], params: dict[str, Any]
 ) -> tuple[Any, NDArray[Any], dict[str, Any], dict[str, Any]]:
     """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
-    if params.get("sample_weight") is None:
+    # Under its own name, or under that of a step of a pipeline.
+    given = [each for name, each in params.items() if name.split("__")[-1] == "sample_weight" and each is not None]
+    if not given:
         return X, y, own, params
-    weights = _check_sample_weight(params["sample_weight"], X, ensure_non_negative=True)
+    weights = _check_sample_weight(given[0], X, ensure_non_negative=True)
     rows = np.flatnonzero(weights > 0)
     if rows.size == len(weights):
         return X, y, own, params

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from taufpl._row_hashes import row_hashes
+from taufpl._row_hashes import row_hashes, times_by_chance
 from taufpl.estimators._units import Rows
 from taufpl.exceptions import RepeatedRowsWarning
 
@@ -35,30 +35,28 @@ def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
 
     Parameters
     ----------
-    X : ndarray, sparse matrix or frame
-        Other things, such as lists of texts, are not looked at.
+    X : array-like, sparse matrix or frame
+        What cannot be made a table of it, such as a list of images, is not looked at.
     negative_rows : ndarray of int
 
     Returns
     -------
     ndarray of int, or None where nothing repeats
     """
-    if len(getattr(X, "shape", ())) != 2:
-        return None
-    codes = copies_among(_safe_indexing(X, negative_rows))
+    table = _as_table(X)
+    codes = None if table is None else copies_among(_safe_indexing(table, negative_rows))
     if codes is None:
         return None
     n_copies = int(np.count_nonzero(codes >= 0))
     n_different = np.unique(codes[codes >= 0]).size
     warnings.warn(
-        f"{n_copies:,} of {negative_rows.size:,} negatives repeat exactly, as {n_different:,} different rows, in "
-        "columns with so many different values that chance does not explain it. Copies are no new evidence: the "
-        "guarantee does not hold where they lie on both sides of the division. Leave copies out, or name what belongs "
+        f"{n_copies:,} of {negative_rows.size:,} negatives repeat exactly, as {n_different:,} different rows, "
+        "more often than chance explains. Copies are no new evidence: the guarantee does not hold where they lie on both sides of the division. Leave copies out, or name what belongs "
         "together by groups=.",
         RepeatedRowsWarning,
         stacklevel=4,
     )
-    repeats = np.full(X.shape[0], -1, dtype=np.intp)
+    repeats = np.full(table.shape[0], -1, dtype=np.intp)
     repeats[negative_rows] = codes
     return repeats
 
@@ -66,13 +64,15 @@ def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
 def copies_among(X: Any) -> Rows | None:
     """For each row a code that it shares with its copies, -1 where it has none; None where there are no copies.
 
-    Equal rows are copies if they have numbers that no other row has, of so many digits that the chance for two rows to
+    Equal rows are copies in two cases. Rows come k times more often than independent rows can, for some k
+    (`times_by_chance`). Or they have numbers that no other row has, of so many digits that the chance for two rows to
     meet there, in the two columns with the most digits, times the number of all pairs of rows is under 0.05.
     """
     _, codes, counts = np.unique(row_hashes(X), return_inverse=True, return_counts=True)
     n_equal = counts[codes]
     if n_equal.max(initial=0) < 2:
         return None
+    times, most = times_by_chance(counts)
     chances = np.ones((codes.size, 2))  # of two rows to meet in the column with the most digits, and in the next one
     for values in _numbers(X):
         _, places, holders = np.unique(values, return_inverse=True, return_counts=True)
@@ -80,8 +80,19 @@ def copies_among(X: Any) -> Rows | None:
         if alone.any():
             lowest = np.sort(np.column_stack((chances[alone], np.full(alone.sum(), _chance_to_meet(values)))), axis=1)
             chances[alone] = lowest[:, :2]
-    is_copy = chances.prod(axis=1) * codes.size**2 / 2 < _CHANCE
+    is_copy = (chances.prod(axis=1) * codes.size**2 / 2 < _CHANCE) | (times > most)[n_equal]
     return np.where(is_copy, codes, -1) if is_copy.any() else None
+
+
+def _as_table(X: Any) -> Any:
+    """Rows and columns: a frame or matrix as it is, lists as an array, and a list of texts as one column."""
+    if len(getattr(X, "shape", ())) == 2:
+        return X
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return None
+    return array if array.ndim == 2 else array[:, np.newaxis] if array.ndim == 1 else None
 
 
 def repeats_caveat(repeats: Rows | None, train: Rows, held_out: Rows) -> str | None:

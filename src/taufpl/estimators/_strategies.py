@@ -38,6 +38,10 @@ from taufpl.thresholding import (
 Vector = NDArray[np.float64]
 
 
+# So many positives that were held out with their groups tell the recall without further fits.
+_MANY = 100
+
+
 class Fitter(Protocol):
     """Data of two classes, a way to fit models on some rows, and to score others.
 
@@ -116,27 +120,30 @@ def _with_recall(
     A fold's model is fitted without the positives of the fold, the same negatives as before choose its threshold, and
     the positives of the fold are counted above it.
     """
-    fresh = held.positives if fitter.learns_from_positives else fitter.positive_rows
-    if fresh.size:
+    units = fitter.units
+    fresh = units.one_each(held.positives if fitter.learns_from_positives else fitter.positive_rows, plan.seed)
+    positive, _ = split_rows(held.train, fitter.positive_rows)
+    # Late ones tell more of tomorrow than early ones; a few that are held out with their groups tell little.
+    if fresh.size and (units.times is not None or fresh.size >= min(_MANY, units.count(positive))):
         scores = fitter.scores(model, fresh)
         return tuple(each.with_recall(scores) for each in evidence)
-    positive, _ = split_rows(held.train, fitter.positive_rows)
-    n_folds, n_fitted = recall_folds(fitter.units.count(positive), plan)
+    n_folds, n_fitted = recall_folds(units.count(positive), plan)
     if not n_folds:
         return evidence
-    folds = fitter.units.deal(positive, np.ones(positive.size, dtype=bool), n_folds, plan.seed)
+    folds = units.deal(positive, np.ones(positive.size, dtype=bool), n_folds, plan.seed)
     ranks = tuple(each.rank for each in evidence)
-    jobs = ((fitter, held, positive[folds == fold], model, ranks) for fold in range(n_fitted))
-    caught, n_counted = np.sum(_parallel(plan, _count_caught, jobs), axis=0), int(np.sum(folds < n_fitted))
+    jobs = ((fitter, held, positive[folds == fold], model, ranks, plan.seed) for fold in range(n_fitted))
+    caught, n_counted = np.sum(_parallel(plan, _count_caught, jobs), axis=0), units.count(positive[folds < n_fitted])
     return tuple(each.with_caught(int(count), n_counted) for each, count in zip(evidence, caught, strict=True))
 
 
 def _count_caught(
-    fitter: Fitter, held: HoldOut, fold: Rows, near: Any, ranks: tuple[int | None, ...]
+    fitter: Fitter, held: HoldOut, fold: Rows, near: Any, ranks: tuple[int | None, ...], seed: int
 ) -> NDArray[np.int64]:
-    """How many positives of a fold lie above the thresholds of a model that was fitted without them."""
+    """How many positives of a fold, one of each unit, lie above the thresholds of a model fitted without the fold."""
     model = fitter.fit(held.train[~fitter.units.with_all(fold, held.train)], near)
-    negative, positive = np.sort(fitter.scores(model, held.negatives)), fitter.scores(model, fold)
+    negative = np.sort(fitter.scores(model, held.negatives))
+    positive = fitter.scores(model, fitter.units.one_each(fold, seed))
     # Without a rank the threshold is infinite.
     return np.array([0 if rank is None else np.sum(positive > negative[rank - 1]) for rank in ranks])
 

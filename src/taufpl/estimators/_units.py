@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
 
 Rows = NDArray[np.intp]
 
@@ -83,7 +82,10 @@ def read_units(groups: Any, order: Any, n_rows: int) -> Units:
     ValueError
         One has another length than X, or misses a value.
     """
-    return Units(_codes("groups", groups, n_rows), _codes("order", order, n_rows))
+    times = _codes("order", order, n_rows)
+    if times is not None and any(isinstance(each, str | bytes) for each in np.asarray(order).ravel()[:1].tolist()):
+        raise ValueError("order must hold numbers or dates, got texts: sorted by the alphabet, 10 would come before 9.")
+    return Units(_codes("groups", groups, n_rows), times)
 
 
 def refuse_units(groups: Any, order: Any) -> None:
@@ -107,9 +109,9 @@ def _codes(name: str, values: Any, n_rows: int) -> Rows | None:
     """For each row which of the different values it has, ascending."""
     if values is None:
         return None
-    array = column_or_1d(np.asarray(values))
-    if array.size != n_rows:
-        raise ValueError(f"{name} must have one entry a row of X, {n_rows}; got {array.size}.")
+    array = np.asarray(values)
+    if array.shape != (n_rows,):
+        raise ValueError(f"{name} must have one entry a row of X, {n_rows}; got an array of shape {array.shape}.")
     missing = _is_missing(array)
     if missing.any():
         raise ValueError(
@@ -127,5 +129,10 @@ def _is_missing(array: NDArray[Any]) -> NDArray[np.bool_]:
     if array.dtype.kind in "mM":
         return np.isnat(array)
     if array.dtype.kind == "O":
-        return np.array([each is None or bool(each != each) for each in array.tolist()])
+        return np.array([_is_no_value(each) for each in array.tolist()])
     return array != array
+
+
+def _is_no_value(value: Any) -> bool:
+    """None, NaN, and what pandas has for them."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)

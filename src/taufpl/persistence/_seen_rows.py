@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from taufpl._row_hashes import row_hashes
+from taufpl._row_hashes import row_hashes, times_by_chance
 from taufpl.persistence._hash_set import HashSet
 
 _VERSION = 1
@@ -233,13 +233,9 @@ class _Part:
 
 
 def repeating_by_chance(hashes: NDArray[np.uint64]) -> int:
-    r"""Count the rows that equal another one by chance, and not because rows were copied.
+    """Count the rows that equal another one by chance, and not because rows were copied.
 
-    Let :math:`f_k` be the number of different rows that come k times. A share :math:`1 - f_1 / n` of rows equals
-    another one, and if they were drawn independently, as many of the next rows will equal one of them (Good and
-    Turing). Independent rows of whatever source have :math:`f_k^2 \le f_{k-1} f_{k+1} (k+1) / k` on average (Cauchy
-    and Schwarz, for mixtures of Poisson counts); copies do not: a table of which every row comes five times has
-    nothing but :math:`f_5`. So at most that many count for each k, with three standard deviations added to the right.
+    If rows were drawn independently, as large a share of the next rows will equal one of them (Good and Turing).
 
     Parameters
     ----------
@@ -251,9 +247,5 @@ def repeating_by_chance(hashes: NDArray[np.uint64]) -> int:
     """
     if not hashes.size:
         return 0
-    times = np.bincount(np.unique(hashes, return_counts=True)[1]).astype(np.float64)
-    times = np.append(times, 0.0)
-    high = times + 3.0 * np.sqrt(times) + 3.0
-    k = np.arange(2, times.size - 1)
-    most = np.sqrt(high[k - 1] * high[k + 1] * (k + 1) / k)
-    return int(np.sum(k * np.minimum(times[k], most)))
+    times, most = times_by_chance(np.unique(hashes, return_counts=True)[1])
+    return int(np.sum(np.arange(2, times.size) * np.minimum(times, most)[2:]))
