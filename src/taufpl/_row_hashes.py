@@ -79,9 +79,9 @@ def times_by_chance(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDA
     r"""How many different rows come k times, and how many of them chance explains, for k = 0, 1, 2, ...
 
     Let :math:`f_k` be the number of different rows that come k times. Independent rows of whatever source have
-    :math:`f_k^2 \le f_{k-1} f_{k+1} (k+1) / k` on average (Cauchy and Schwarz, for mixtures of Poisson counts); copies do
-    not: a table of which every row comes five times has nothing but :math:`f_5`. So at most that many count for each
-    k > 1, with three standard deviations added to the right.
+    :math:`f_k^2 \le f_{k-1} f_{k+1} (k+1) / k` on average (Cauchy and Schwarz, for mixtures of Poisson counts); copies
+    do not: a table of which every row comes five times has nothing but :math:`f_5`. So at most that many count for
+    each k > 1, with three standard deviations added to the right.
 
     Parameters
     ----------

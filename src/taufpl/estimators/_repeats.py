@@ -50,9 +50,9 @@ def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
     n_copies = int(np.count_nonzero(codes >= 0))
     n_different = np.unique(codes[codes >= 0]).size
     warnings.warn(
-        f"{n_copies:,} of {negative_rows.size:,} negatives repeat exactly, as {n_different:,} different rows, "
-        "more often than chance explains. Copies are no new evidence: the guarantee does not hold where they lie on both sides of the division. Leave copies out, or name what belongs "
-        "together by groups=.",
+        f"{n_copies:,} of {negative_rows.size:,} negatives repeat exactly, as {n_different:,} different rows, more "
+        "often than chance explains. Copies are no new evidence: the guarantee does not hold where they lie on both "
+        "sides of the division. Leave copies out, or name what belongs together by groups=.",
         RepeatedRowsWarning,
         stacklevel=4,
     )
@@ -131,11 +131,8 @@ def _are_whole(ratios: NDArray[np.float64]) -> bool:
 
 
 def _numbers(X: Any) -> Iterator[NDArray[np.float64]]:
-    """Columns of numbers."""
-    for place in range(min(X.shape[1], _MOST_COLUMNS)):
-        if hasattr(X, "columns"):
-            column = np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
-        else:
-            column = X[:, [place]].toarray()[:, 0] if hasattr(X, "tocsr") else np.asarray(X[:, place])
-        if column.dtype.kind in "iuf":
-            yield column.astype(np.float64)
+    """Columns of numbers; none of sparse rows, whose weights of words have many digits and are counts all the same."""
+    for place in range(0 if hasattr(X, "tocsr") else min(X.shape[1], _MOST_COLUMNS)):
+        values = np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
+        if values.dtype.kind in "iuf":
+            yield values.astype(np.float64)
