@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from taufpl.cli._errors import BROKEN, note
 from taufpl.cli._fresh import Comparison, left_out, seen_before
+from taufpl.cli._groups import GroupCounter
 from taufpl.cli._options import ChunkRows, Data, Model, OtherDelta, Target
 from taufpl.cli._output import Json, confidence, number, percent, print_facts, print_json, working
 from taufpl.cli._rows import CHUNK_ROWS, stream_rows
@@ -65,27 +66,29 @@ def evaluate_command(
     source = find_source(data)
     saved = open_model(model)
     fresh, met, comparison = Counts(), Counts(), Comparison(source, saved)
-    unseen_values = unseen_counter(saved)
-    wanted = saved.target_in(source, target)
+    unseen_values, groups = unseen_counter(saved), GroupCounter(source, saved)
+    options: dict[str, Any] = {"target": saved.target_in(source, target), "id_column": groups.column}
     with working(f"reading {data}") as tell:
-        for rows in stream_rows(source, saved.layout, classes=saved.classes, target=wanted, chunk=chunk_rows):
+        for rows in stream_rows(source, saved.layout, classes=saved.classes, chunk=chunk_rows, **options):
             assert rows.labels is not None
-            hit, scores = comparison.hits(rows), saved.scores(rows)
-            fresh.add(scores[~hit], rows.labels[~hit])
-            met.add(scores[hit], rows.labels[hit])
+            hit, scores, counting = comparison.hits(rows) | groups.known(rows), saved.scores(rows), groups.counts(rows)
+            for counts, chosen in ((fresh, counting & ~hit), (met, counting & hit)):
+                counts.add(scores[chosen], rows.labels[chosen])
             unseen_values.update(rows.X)
             tell(f"{rows.start + len(rows):,} rows")
     found = comparison.judge_and_note()
-    n_seen, only_fresh = None if found is None else found.n_seen, left_out(found) and fresh.n_negative > 0
+    n_seen = None if found is None else found.n_seen
+    only_fresh = (left_out(found) or groups.n_known > 0) and fresh.n_negative > 0
     counts = fresh if only_fresh else fresh + met
     _check(source, saved, counts, n_seen)
     note_unseen(source.name, unseen_values)
     document = {
         **measure(saved, counts, saved.delta if delta is None else delta),
         "n_seen_before": n_seen,
+        "n_known_group": groups.n_known,
         "unseen": unseen_values.record(),
     }
-    flattered = document["verdict"] != "broken" and bool(n_seen) and not only_fresh
+    flattered = document["verdict"] != "broken" and bool(n_seen or groups.n_known) and not only_fresh
     if flattered:
         document["verdict"] = "open"
     if as_json:

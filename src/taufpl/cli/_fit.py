@@ -15,6 +15,7 @@ import typer
 from sklearn.exceptions import ConvergenceWarning
 
 from taufpl.cli._errors import CommandLineError
+from taufpl.cli._groups import RECORD, record_groups
 from taufpl.cli._layout import DATE
 from taufpl.cli._options import Data, Delta, Share, Tau
 from taufpl.cli._output import (
@@ -167,7 +168,9 @@ def _fit_file(source: Source, output: Path, wanted: Wanted, settings: Settings) 
 def _record(training: Training) -> dict[str, Any]:
     """What the header shall say; before the fit, which overwrites the rows."""
     n_positive = int((training.y == training.positive).sum())
+    groups = {} if training.groups is None else {RECORD: record_groups(training.groups)}
     return {
+        **groups,
         "n_rows": len(training.y),
         "n_negative": len(training.y) - n_positive,
         "n_positive": n_positive,

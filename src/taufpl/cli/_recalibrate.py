@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from taufpl.cli._errors import note
 from taufpl.cli._fresh import fresh_rows, seen_before
+from taufpl.cli._groups import RECORD, met_before, record_groups
 from taufpl.cli._options import Model, Target
 from taufpl.cli._output import Json, check_output, confidence, number, percent, print_facts, print_json, working
 from taufpl.cli._rows import Rows, load_rows
@@ -46,6 +48,10 @@ def recalibrate_command(
         classes = saved.classes if labelled is not None else None
         rows = load_rows(source, saved.layout, classes, labelled, id_column=saved.layout.group)
         before = saved.head.threshold_
+        known = met_before(saved, rows.ids)
+        if known.any():
+            note(f"{source.name}: {known.sum():,} rows belong to groups that the model has met, and are left out.")
+            rows = rows.take(~known)
         fresh, n_seen = fresh_rows(source, saved, rows)
         _recalibrate(source, saved, fresh, n_seen, path)
     found = saved.head.evidence_
@@ -88,6 +94,8 @@ def _recalibrate(source: Source, saved: Saved, rows: Rows, n_seen: int | None, p
     kept = {name: saved.header.training[name] for name in _KEPT if name in saved.header.training}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     training = {**kept, "recalibrated": {"at": now, "n_negative": n_negative}}
+    if rows.ids is not None:
+        training[RECORD] = record_groups(rows.ids, saved.header.training.get(RECORD))
     save_model(saved.model, path, training=training, seen=seen)
 
 
