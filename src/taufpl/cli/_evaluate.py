@@ -80,7 +80,7 @@ def evaluate_command(
     n_seen = None if found is None else found.n_seen
     only_fresh = (left_out(found) or groups.n_known > 0) and fresh.n_negative > 0
     counts = fresh if only_fresh else fresh + met
-    _check(source, saved, counts, n_seen)
+    may_be_known = _check(source, saved, counts, n_seen)
     note_unseen(source.name, unseen_values)
     document = {
         **measure(saved, counts, saved.delta if delta is None else delta),
@@ -88,7 +88,9 @@ def evaluate_command(
         "n_known_group": groups.n_known,
         "unseen": unseen_values.record(),
     }
-    flattered = document["verdict"] != "broken" and bool(n_seen or groups.n_known) and not only_fresh
+    flattered = document["verdict"] != "broken" and (
+        may_be_known or (bool(n_seen or groups.n_known) and not only_fresh)
+    )
     if flattered:
         document["verdict"] = "open"
     if as_json:
@@ -100,8 +102,8 @@ def evaluate_command(
         raise typer.Exit(BROKEN)
 
 
-def _check(source: Source, saved: Saved, counts: Counts, n_seen: int | None) -> None:
-    """Say what is odd about the rows, and refuse them where there is nothing to measure."""
+def _check(source: Source, saved: Saved, counts: Counts, n_seen: int | None) -> bool:
+    """Refuse rows on which nothing can be measured; say whether they may be the training rows, and nothing tells."""
     if counts.n_unlabelled:
         note(f"{source.name}: {counts.n_unlabelled:,} rows without a label are left out.")
     if not counts.n_negative:
@@ -110,6 +112,7 @@ def _check(source: Source, saved: Saved, counts: Counts, n_seen: int | None) -> 
     same_size = (counts.n_negative, counts.n_positive) == (known.get("n_negative"), known.get("n_positive"))
     if n_seen is None and same_size:
         note(f"{source.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
+    return n_seen is None and same_size
 
 
 def measure(saved: Saved, counts: Counts, delta: float) -> dict[str, Any]:
