@@ -60,7 +60,7 @@ def bad_pair(X, value):
         (TauFPLRanker(), X[:0], Y[:0], ValueError, "Found array with 0 sample"),
         (TauFPLRanker(), X, None, ValueError, "y must hold the labels"),
         (TauFPLRanker(), X[:, 0], Y, ValueError, "Expected 2D array, got 1D array instead"),
-        (TauFPLClassifier(0.001, threshold="np", **PAPER), X, Y, ValueError, "needs at least 2995 negatives held out"),
+        (TauFPLClassifier(0.001, threshold="np", **PAPER), X, Y, ValueError, "needs at least 2,995 negatives held out"),
         (
             NeymanPearsonClassifier(TauFPLRanker(pos_label=0), pos_label=1),
             X,
