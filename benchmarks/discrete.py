@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -168,11 +168,11 @@ class Design:
 Rates = dict[tuple[float, float], np.ndarray]
 
 
-def measure(design: Design, draws: int) -> Rates:
-    """FPR and recall, one row a draw, by tolerance and delta."""
+def measure(design: Design, numbers: Iterable[int]) -> Rates:
+    """FPR and recall, one row a draw, by tolerance and delta; the number of a draw is its seed."""
     found: dict[tuple[float, float], list[tuple[float, float]]] = {}
     y = np.repeat([0, 1], [design.n, design.m])
-    for number in range(draws):
+    for number in numbers:
         rng = np.random.default_rng([SEED, design.n, design.m, number])
         places = design.cells.draw(rng, design.n, design.m)
         store = Store()
@@ -272,7 +272,7 @@ def main() -> None:
     for design in designs:
         began = time.perf_counter()
         with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
-            found = measure(design, arguments.draws)
+            found = measure(design, range(arguments.draws))
         seconds = time.perf_counter() - began
         for (tau, delta), values in found.items():
             rate = float(np.mean(values[:, 0] > tau * (1.0 + 1e-12)))
