@@ -39,8 +39,10 @@ $(READY): $(SOURCES) | $(BIN)/python
 demo: $(READY) ## Five ways to screen mail at a tolerance of 1 %: a table, pictures, a report
 	$(BIN)/taufpl demo
 
-# OpenMP's threads, in scikit-learn's boosting, would spin while they wait: on a busy machine that costs minutes.
+# Thousands of small fits: threads of OpenMP and BLAS would wait for each other, and on a busy machine that costs minutes.
 test: export OMP_WAIT_POLICY := passive
+test: export OMP_NUM_THREADS ?= 1
+test: export OPENBLAS_NUM_THREADS ?= 1
 test: $(READY) ## Run the tests, then the examples in the docstrings
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(BIN)/python -m pytest --doctest-modules --pyargs taufpl
