@@ -138,6 +138,16 @@ def test_an_outlier_detector_has_not_seen_the_positives():
     assert model.evidence_.n_true_positive == np.sum(model.predict(X[y == 1]) == 1)
 
 
+def test_a_fitted_scorer_with_too_few_negatives():
+    X, y = two_clouds(n=40, m=40)
+    fitted = LogisticRegression().fit(X, y)
+    with pytest.warns(TooFewNegativesWarning, match="largest negative score"):
+        screen = NeymanPearsonClassifier(fitted, 0.05, cv="prefit").fit(X, y)
+    assert not screen.evidence_.guaranteed
+    nobody = NeymanPearsonClassifier(fitted, 0.05, cv="prefit", insufficient="infinite").fit(X, y)
+    assert nobody.threshold_ == np.inf
+
+
 def test_training_rows_are_those_of_fit():
     X, y = two_clouds(n=300, m=40)
     screen = TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=3)

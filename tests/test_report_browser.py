@@ -231,7 +231,7 @@ def odd_pages(folder):
         index=pd.Index([NASTY] * len(Y), dtype=object),
     )
     labels = np.array([NASTY + "0", NASTY + "1"], dtype=object)
-    hostile = TauFPLRanker(0.02, tau_scale=9.0).fit(frame, labels[Y])
+    hostile = TauFPLRanker(0.02, tau_scale=9.0, pos_label=labels[1]).fit(frame, labels[Y])
     yield write_report(hostile, frame, labels[Y], folder / "hostile.html", title=NASTY + plain)
     settings = {"threshold": "oob", "n_rounds": 4, "reg": 0.01, "tau_scale": 4.0, "random_state": 0}
     yield write_report(TauFPLClassifier(0.05, **settings).fit(X, Y), X, Y, folder / "oob.html", data_is_new=False)

@@ -264,7 +264,9 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         self.strategy_ = "np" if self.threshold == "auto" else self.threshold
         if self.strategy_ in ("np", "cross") or (self.strategy_ == "oob" and plan.delta is not None):
             # There is nothing to fall back on but the largest score, with a warning.
-            insufficient: Any = "largest" if self.threshold == "auto" else self.insufficient
+            insufficient: Any = (
+                "largest" if (self.threshold, self.insufficient) == ("auto", "raise") else self.insufficient
+            )
             return JointOrderStatistic(plan.taus, plan.bound_delta, insufficient).choose_all(negative)
         by_score = self.threshold == "oob" and self.rule == "np_score"
         rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
