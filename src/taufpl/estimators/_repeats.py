@@ -1,7 +1,8 @@
 """Rows that repeat exactly where chance does not repeat them: copies, which are no new evidence.
 
-Rows of a few levels are often equal, and nobody knows whether they are copies. A number with many digits is another
-matter: two rows that share it, and everything else, and that nobody else shares it with, are one observation twice.
+Rows of a few levels are often equal by chance, but then rows that come twice, three times and so on follow a pattern
+that copies do not. And a number with many digits does not come twice by chance: rows that share it, and everything
+else, and that nobody else shares it with, are one observation.
 """
 
 from __future__ import annotations

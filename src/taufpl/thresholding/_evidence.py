@@ -90,7 +90,7 @@ class Evidence:
         Share of positives that their scorer had not seen strictly above the threshold; None if there were none. For
         "np" every positive is scored by a model of a fold that was fitted without it.
     n_positive, n_true_positive : int or None
-        How many such positives there were, and how many of them were above.
+        How many such positives there were, and how many of them were above; for "np" with groups, one of each group.
     caveats : tuple of str
         Why the guarantee does not hold although the rule has one: a sentence each.
     """
