@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics._scorer import _Scorer
 
+from taufpl._sklearn import Scorer
 from taufpl.thresholding import fpr_upper_bound, share_above
 from taufpl.thresholding._checks import check_scores, check_tau
 
@@ -174,7 +174,7 @@ def tpr_at_fpr_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., flo
     return _ToleranceScorer(tpr_at_fpr, 1, _settings(tau, pos_label), ("decision_function", "predict_proba"))
 
 
-class _ToleranceScorer(_Scorer):
+class _ToleranceScorer(Scorer):
     """What `make_scorer` makes, except that the positive class is the estimator's where none is named."""
 
     def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any) -> float:

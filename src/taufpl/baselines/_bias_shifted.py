@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 
+from taufpl._sklearn import fit_context
 from taufpl.baselines._cost_sensitive import LiblinearScorer
 from taufpl.estimators._linear import TAU_CONSTRAINT, train_threshold
 from taufpl.operators import as_operator
@@ -86,7 +86,7 @@ class BiasShiftedSVM(LiblinearScorer):
         self.max_iter = max_iter
         self.pos_label = pos_label
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the coefficients, then set the threshold on the training negatives.
 

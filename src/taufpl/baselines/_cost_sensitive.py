@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn import config_context
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from sklearn.utils._param_validation import Interval
 
+from taufpl._sklearn import Interval, fit_context
 from taufpl.estimators._labels import TwoClasses
 from taufpl.estimators._linear import REG_CONSTRAINT, LinearScorer, warn_not_converged
 from taufpl.operators import Operator, as_operator
@@ -150,7 +149,7 @@ class LiblinearScorer(LinearScorer, ABC):
     def _weights(self, n_positive: int, n_negative: int) -> tuple[float, float]:
         """The weight of a positive row and that of a negative one."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn coefficients and intercept.
 

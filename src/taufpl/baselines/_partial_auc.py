@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import check_X_y
 
+from taufpl._sklearn import Interval, fit_context, validate_params
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
 from taufpl.estimators._block_table import in_memory
@@ -296,7 +295,7 @@ class PartialAUCSVM(LinearScorer):
         self.pos_label = pos_label
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the ranking.
 

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval
 
+from taufpl._sklearn import Interval, fit_context
 from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, warn_not_converged
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
@@ -316,7 +315,7 @@ class RankSVM(LinearScorer):
         self.max_iter = max_iter
         self.pos_label = pos_label
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the ranking.
 

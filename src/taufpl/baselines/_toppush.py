@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from sklearn.base import _fit_context
-
+from taufpl._sklearn import fit_context
 from taufpl.estimators._block_fit import fit_elsewhere
 from taufpl.estimators._block_scores import train_threshold
 from taufpl.estimators._block_solve import rank_part
@@ -71,7 +70,7 @@ class TopPush(LinearScorer):
         self.pos_label = pos_label
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the ranking.
 

@@ -13,8 +13,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from sklearn.utils import _safe_indexing
 
+from taufpl._sklearn import safe_indexing
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.cli._rows import Training
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
@@ -69,7 +69,7 @@ def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
         else:
             # The held-out rows go through what the others have taught. Rows that pandas hands out may be the very ones
             # that it was given, so that a fit, which transforms them too, must leave them alone.
-            step.fit(_safe_indexing(X, data.train))
+            step.fit(safe_indexing(X, data.train))
             _overwrite(step, True)
             X = step.transform(X)
         # Only here the rows were ours to overwrite.

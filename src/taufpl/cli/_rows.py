@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
-from sklearn.utils import _safe_indexing
 
 from taufpl._extras import require
+from taufpl._sklearn import safe_indexing
 from taufpl.cli._errors import CommandLineError, did_you_mean, note
 from taufpl.cli._frames import as_planned, batch_frame, check_finite, frame_of, release, whole_frame
 from taufpl.cli._labels import match_labels, read_labels
@@ -112,7 +112,7 @@ class Rows:
         """Some of the rows, by a mask."""
         places = np.flatnonzero(kept)
         labels, ids = (None if each is None else each.take(places) for each in (self.labels, self.ids))
-        return replace(self, X=_safe_indexing(self.X, places), labels=labels, ids=ids)
+        return replace(self, X=safe_indexing(self.X, places), labels=labels, ids=ids)
 
 
 def load_training(source: Source, wanted: Wanted, divide: Divide) -> Training:

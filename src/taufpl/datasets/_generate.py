@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import indexable
 
+from taufpl._sklearn import safe_indexing
 from taufpl.thresholding._checks import check_count
 
 Array = NDArray[Any]
@@ -52,7 +53,7 @@ def upsample(X: Any, y: Any, factor: int, *, random_state: Seed = None) -> tuple
     rows = np.tile(np.arange(n_samples), factor)
     if random_state is not None:
         _as_generator(random_state).shuffle(rows)
-    return _safe_indexing(X, rows), _safe_indexing(y, rows)
+    return safe_indexing(X, rows), safe_indexing(y, rows)
 
 
 def make_screening(

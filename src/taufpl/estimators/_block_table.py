@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
+from taufpl._sklearn import check_feature_names, check_n_features
 from taufpl.estimators._block_parts import AssignParts, Division, Pair
 from taufpl.estimators._labels import order_labels
 from taufpl.operators import Block, Blocks, as_blocks, is_elsewhere
@@ -151,8 +152,8 @@ def check_header(estimator: Any, X: Any, *, reset: bool) -> None:
             f"Expected 2D array, got {len(columns.shape)}D array instead: X must have rows and columns, "
             f"its shape is {tuple(columns.shape)}."
         )
-    _check_feature_names(estimator, columns, reset=reset)
-    _check_n_features(estimator, columns, reset=reset)
+    check_feature_names(estimator, columns, reset=reset)
+    check_n_features(estimator, columns, reset=reset)
 
 
 @contextmanager

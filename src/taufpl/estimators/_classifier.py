@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._block_fit import PaperFitter, fit_elsewhere, follow, selection_of
 from taufpl.estimators._block_scores import norm_quantile
@@ -202,7 +201,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
         """Learn the ranking and choose its threshold.
 

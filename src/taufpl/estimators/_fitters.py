@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
-from sklearn.utils.metadata_routing import _routing_enabled
-from sklearn.utils.validation import _check_method_params, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
+from taufpl._sklearn import BaseSearchCV, check_method_params, routing_enabled, safe_indexing
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._linear import AccuracyElsewhere
@@ -175,8 +173,8 @@ class EstimatorFitter:
         own = find_own(model)
         if own is not None and own.pos_label is None:
             own.set_params(pos_label=self.classes.tolist()[1])
-        params = {**_check_method_params(self.X, self.params, indices=rows), **self._groups_for(model, rows)}
-        return model.fit(_safe_indexing(self.X, rows), _safe_indexing(y, rows), **params)
+        params = {**check_method_params(self.X, self.params, indices=rows), **self._groups_for(model, rows)}
+        return model.fit(safe_indexing(self.X, rows), safe_indexing(y, rows), **params)
 
     def _groups_for(self, model: Any, rows: Rows) -> dict[str, Any]:
         """The groups of these rows under the name by which an estimator of this package that searches gets them."""
@@ -184,7 +182,7 @@ class EstimatorFitter:
         if self.units.groups is None or not has_fit_parameter(last, "groups") or not _is_own(last):
             return {}
         name = "groups"
-        if last is not model and _routing_enabled():
+        if last is not model and routing_enabled():
             last.set_fit_request(groups=True)
         elif last is not model:
             name = f"{model.steps[-1][0]}__groups"
@@ -192,7 +190,7 @@ class EstimatorFitter:
 
     def scores(self, model: Any, rows: Rows) -> Vector:
         """Higher for the positive class."""
-        return scores_of(model, _safe_indexing(self.X, rows), known_positive(model, self.classes))
+        return scores_of(model, safe_indexing(self.X, rows), known_positive(model, self.classes))
 
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._kernel_fitter import KernelFitter, KernelModel, Wanted
 from taufpl.estimators._kernel_rows import Vector
@@ -178,7 +177,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
         """Learn the ranking and choose its threshold.
 

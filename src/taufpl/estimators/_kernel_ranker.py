@@ -7,9 +7,8 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._kernel_rows import expand
 from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, raised_by_rounding
 from taufpl.estimators._kernel_solve import rank_rows
@@ -161,7 +160,7 @@ class KernelTauFPLRanker(KernelScorer):
         self.random_state = random_state
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the ranking.
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators._block_table import in_memory
 from taufpl.estimators._kernel_rows import Approximation, KernelRows, Vector, expand, named
 from taufpl.estimators._kernel_solve import KernelRanking, exact_dual

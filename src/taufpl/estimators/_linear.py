@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators._block_solve import BlockRanking
 from taufpl.estimators._block_table import Part, check_header, in_memory, needs_memory
 from taufpl.estimators._labels import TwoClasses, split_labels

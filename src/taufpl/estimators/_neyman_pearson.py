@@ -7,19 +7,24 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, is_outlier_detector
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch, _safe_indexing, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    get_routing_for_object,
-    process_routing,
-)
-from sklearn.utils.validation import _check_method_params, _check_sample_weight, _check_y, _num_samples, check_is_fitted
+from sklearn.utils import Bunch, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
+from sklearn.utils.validation import check_is_fitted
 
+from taufpl._sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_method_params,
+    check_sample_weight,
+    check_y,
+    fit_context,
+    num_samples,
+    routing_enabled,
+    safe_indexing,
+)
 from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_table import in_memory, read_part
@@ -149,7 +154,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         self.random_state = random_state
 
     # The estimator inside has parameters that must be checked too.
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, **params: Any) -> Self:
         """Fit the scorer and choose its threshold.
 
@@ -181,9 +186,9 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             refuse_units(groups, order)
             return self._fit_elsewhere(X, y, params, is_fitted=is_fitted)
         X, y = indexable(*in_memory(type(self).__name__, X, y))
-        if _num_samples(X) == 0:
+        if num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
-        y = _check_y(y, estimator=self)
+        y = check_y(y, estimator=self)
         if is_fitted:
             if params or order is not None:
                 given = sorted(params) or ["order"]
@@ -242,7 +247,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         return known if is_ordered else split_labels(known, self.pos_label).classes
 
     def _routed(self, params: dict[str, Any], groups: Any) -> Bunch:
-        if not _routing_enabled():
+        if not routing_enabled():
             return Bunch(estimator=Bunch(fit=params))
         if groups is not None and get_routing_for_object(self.estimator).consumes("fit", ["groups"]):
             params = {**params, "groups": groups}
@@ -396,7 +401,7 @@ def _without_weightless(
     given = [each for name, each in params.items() if name.split("__")[-1] == "sample_weight" and each is not None]
     if not given:
         return X, y, own, params
-    weights = _check_sample_weight(given[0], X, ensure_non_negative=True)
+    weights = check_sample_weight(given[0], X, ensure_non_negative=True)
     rows = np.flatnonzero(weights > 0)
     if rows.size == len(weights):
         return X, y, own, params
@@ -404,5 +409,5 @@ def _without_weightless(
         raise ValueError(
             f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."
         )
-    cut = [_check_method_params(X, each, indices=rows) for each in (own, params)]
-    return _safe_indexing(X, rows), y[rows], cut[0], cut[1]
+    cut = [check_method_params(X, each, indices=rows) for each in (own, params)]
+    return safe_indexing(X, rows), y[rows], cut[0], cut[1]

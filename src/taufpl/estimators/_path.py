@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import validate_params
 from sklearn.utils.validation import check_X_y
 
+from taufpl._sklearn import validate_params
 from taufpl.estimators._grid import reg_grid, tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT

@@ -7,9 +7,8 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._block_fit import fit_elsewhere
 from taufpl.estimators._block_scores import train_threshold
 from taufpl.estimators._block_search import search_part
@@ -132,7 +131,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.pos_label = pos_label
         self.callback = callback
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Choose reg, then learn the ranking on all data.
 

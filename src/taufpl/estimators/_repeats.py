@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
 from taufpl._row_hashes import row_hashes, times_by_chance
+from taufpl._sklearn import safe_indexing
 from taufpl.estimators._units import Rows
 from taufpl.exceptions import RepeatedRowsWarning
 
@@ -45,7 +45,7 @@ def find_repeats(X: Any, negative_rows: Rows) -> Rows | None:
     ndarray of int, or None where nothing repeats
     """
     table = _as_table(X)
-    codes = None if table is None else copies_among(_safe_indexing(table, negative_rows))
+    codes = None if table is None else copies_among(safe_indexing(table, negative_rows))
     if codes is None:
         return None
     n_copies = int(np.count_nonzero(codes >= 0))

@@ -12,9 +12,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators._block_calibrate import check_known, counted, held_scores
 from taufpl.estimators._block_strategies import BLOCK_STRATEGIES, BlockFitter
 from taufpl.estimators._block_table import Part

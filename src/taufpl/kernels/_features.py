@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
 from taufpl.kernels._functions import KERNEL_NAMES, Kernel, check_suits, make_kernel, takes_sparse
 from taufpl.kernels._map import LandmarkMap
@@ -155,7 +155,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.n_candidates = n_candidates
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the landmarks, and measure the error on all rows.
 
@@ -173,7 +173,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         residual = chosen.residual if rows is None else self._map.residuals(X, kernel.diagonal(X))
         return self._keep_error(residual, kernel.diagonal(X))
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Choose the landmarks, and return the features of all rows: each kernel value of these is computed once.
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._sklearn import BaseSearchCV
 from taufpl.estimators import NeymanPearsonClassifier
 from taufpl.estimators._fitters import known_positive, scores_of
 from taufpl.estimators._kernel_scorer import KernelScorer

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
+from taufpl._sklearn import num_samples
 from taufpl.persistence import SeenRows
 from taufpl.plotting._scores import find_attribute
 from taufpl.preprocessing import UnseenCounter
@@ -151,7 +151,7 @@ def investigate(
     given = leave_out_seen(X, y, data_is_new, seen)
     subject = judge(model, given.X, given.y)
     compared = None if training is None else compare(subject, training)
-    is_new = settled(given.is_new, compared, _num_samples(given.X))
+    is_new = settled(given.is_new, compared, num_samples(given.X))
     rates = tuple(rates_at(subject, threshold, subject.delta) for threshold in subject.thresholds)
     verdicts = tuple(
         verdict_on(each, tau, subject.delta, is_new) for each, tau in zip(rates, subject.taus, strict=True)

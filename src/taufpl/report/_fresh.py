@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
+from taufpl._sklearn import num_samples, safe_indexing
 from taufpl.persistence import Freshness, SeenRows
 from taufpl.report._format import count, counted, rate
 
@@ -62,7 +61,7 @@ def leave_out_seen(X: Any, y: Any, is_new: bool | None, seen: SeenRows | None) -
         return Given(X, y, is_new, found)
     if found.n_seen == found.n_rows:
         return Given(X, y, False, found)
-    if not found.separable or _num_samples(y) != hit.size:
+    if not found.separable or num_samples(y) != hit.size:
         return Given(X, y, None, found)
     kept = np.flatnonzero(~hit)
-    return Given(_safe_indexing(X, kept), _safe_indexing(y, kept), is_new, found, kept)
+    return Given(safe_indexing(X, kept), safe_indexing(y, kept), is_new, found, kept)

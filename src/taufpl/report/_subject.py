@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from taufpl._sklearn import num_samples
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._thresholded import ThresholdedMixin
@@ -137,7 +138,7 @@ def _raw_scores(final: Any, X: Any) -> Vector:
 def _check_labels(y: Any, X: Any, classes: NDArray[Any]) -> Mask:
     """Which rows are positive."""
     labels = np.asarray(column_or_1d(y))
-    n_rows = _num_samples(X)
+    n_rows = num_samples(X)
     if labels.size != n_rows:
         raise ValueError(f"y must have one label a row of X, {n_rows}; got {labels.size}.")
     if not labels.size:
