@@ -26,7 +26,7 @@ from taufpl.operators._block_arrays import ArrayBlock
 from taufpl.operators._local_blocks import LocalBlocks
 from taufpl.problem import RankingProblem, _block_tasks, top_count
 from taufpl.problem._block_problem import BlockRankingProblem
-from taufpl.projection import _in_place, _round_tasks, _top_mean
+from taufpl.projection import _device_projection, _round_tasks, _top_mean
 from taufpl.solvers import Newton, _block_newton
 from taufpl.solvers._block_newton import BlockNewton
 from taufpl.solvers._block_result import BlockResult
@@ -139,16 +139,16 @@ class Stages:
         """Wrap what the stages are made of."""
         places = [
             (ArrayBlock, "dot", "products"),
-            (ArrayBlock, "add_later", "pull"),
-            (ArrayBlock, "moments_later", "Gram"),
+            (ArrayBlock, "add_deferred", "dual_direction"),
+            (ArrayBlock, "moments_deferred", "Gram"),
             (ArrayBlock, "select", "select"),
             (ArrayBlock, "to_host", "transfers"),
-            (_in_place.SolveInPlace, "__call__", "projection: solve"),
+            (_device_projection.SolveOnDevice, "__call__", "projection: solve"),
             (_round_tasks.Look, "__call__", "projection: look"),
             (_round_tasks.Fetch, "__call__", "projection: fetch"),
             (_round_tasks.Sample, "__call__", "projection: sample"),
             (_block_newton, "project_by_rounds", "projection: host"),
-            (_block_tasks.Weigh, "later", "weigh"),
+            (_block_tasks.EvaluatePair, "later", "weigh"),
             (_block_tasks.Recentre, "__call__", "centre"),
             (_block_tasks.Step, "__call__", "step"),
             (_top_mean.LookAtTop, "__call__", "top mean"),

@@ -11,8 +11,8 @@ from projection_cases import FAMILIES
 from taufpl.operators._local_blocks import LocalBlocks, as_block
 from taufpl.problem._block_problem import BlockRankingProblem
 from taufpl.problem._block_tasks import labelled
+from taufpl.projection._distributed_projection import Task
 from taufpl.projection._round_tasks import Source
-from taufpl.projection._rounds import Task
 
 # Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
 AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})

@@ -11,9 +11,9 @@ from reference import exact_simplex
 from taufpl.operators._block_numpy import NumpyBlock
 from taufpl.operators._local_blocks import LocalBlocks, as_block
 from taufpl.projection import Thresholds, project_topk_simplex
-from taufpl.projection._pieces import Samples
+from taufpl.projection._distributed_projection import project_by_rounds
+from taufpl.projection._piecewise_linear import Samples
 from taufpl.projection._round_tasks import Look, Source
-from taufpl.projection._rounds import project_by_rounds
 from taufpl.projection._top_mean import top_mean_by_rounds
 
 LIBRARIES = [pytest.param(np.asarray, id="numpy"), strict_array, torch_tensor]
@@ -122,7 +122,7 @@ def test_entries_by_their_excess(convert, is_looked_up):
         selected.tally(np.zeros(1))
     shifted = values + 0.25
     for low, cap in ((0.55, 0.4), (0.35, np.inf), (-np.inf, 1.0), (np.inf, 1.0), (-2.0, 1e-9), (9.0, 1.0)):
-        rows, excess, capped = block.settle(selected.split_later(low, cap))[0]
+        rows, excess, capped = block.settle(selected.split_deferred(low, cap))[0]
         over = shifted - low
         expected = {(i, over[i]) for i in range(len(values)) if 0 < over[i] < cap}
         rows, excess, capped = block.to_host(rows, excess, capped)
@@ -139,15 +139,15 @@ def test_answers_that_travel_together(convert):
     block._chunk_rows = lambda: 64  # several parts, the last one shorter
     selected = block.select(0.0, 0.0, ((2.0, convert(X[:, 0])), (0.0, convert(X[:, 1])), (1.0, convert(X[:, 2]))))
     edges = np.array([0.1, 0.5])
-    tally, pull, (gram, total), none = block.settle(
-        selected.tally_later(edges),
-        block.add_later(convert(weights), convert(rows)),
-        block.moments_later(convert(rows), shift),
-        block.add_later(convert(weights[:0]), convert(rows[:0])),
+    tally, dual_direction, (gram, total), none = block.settle(
+        selected.tally_deferred(edges),
+        block.add_deferred(convert(weights), convert(rows)),
+        block.moments_deferred(convert(rows), shift),
+        block.add_deferred(convert(weights[:0]), convert(rows[:0])),
     )
     above = (2 * X[:, 0] + X[:, 2])[:, None] - edges
     assert np.allclose(tally, [(above > 0).sum(axis=0), (above > 0).sum(axis=0), np.maximum(above, 0).sum(axis=0)])
-    assert np.allclose(pull, weights @ X[rows])
+    assert np.allclose(dual_direction, weights @ X[rows])
     assert np.allclose(gram, (X[rows] - shift).T @ (X[rows] - shift))
     assert np.allclose(total, (X[rows] - shift).sum(axis=0))
     assert not none.any()

@@ -15,13 +15,13 @@ from taufpl.estimators._candidates import (
     held_out_share,
     telling_features,
 )
-from taufpl.estimators._normal import Spread
+from taufpl.estimators._gaussian_recall import NegativeMoments
 from taufpl.thresholding import share_above
 
 
 def all_candidates(X, y, tau):
     problem = pose(X, y)
-    spread = Spread.of(problem)
+    spread = NegativeMoments.of(problem)
     return find_candidates(X, problem, spread, tau), spread
 
 
@@ -64,7 +64,7 @@ def test_what_is_not_wanted_is_not_computed():
 
     def passes(*wanted):
         problem = pose(X, y)
-        spread = Spread.of(problem)
+        spread = NegativeMoments.of(problem)
         before = problem.operator.n_passes
         find_candidates(X, problem, spread, 0.05, wanted or None)
         return problem.operator.n_passes - before
@@ -94,7 +94,7 @@ def test_the_average_catches_what_logistic_regression_misses():
 
 def test_an_average_does_not_depend_on_lengths():
     X, y = partly_separable(n=500, m=100)
-    spread = Spread.of(pose(X, y))
+    spread = NegativeMoments.of(pose(X, y))
     one, two = np.random.default_rng(0).normal(size=(2, 10))
     np.testing.assert_allclose(average([one, two], spread), average([1e3 * one, 1e-3 * two], spread))
     negatives = X[y == 0]
@@ -152,19 +152,19 @@ def test_a_screen_lets_a_quarter_of_the_features_through_and_at_least_one():
     # The fourth feature spreads so widely that its mean says less.
     shifted = X + np.outer(y, np.linspace(5.0, 1.0, X.shape[1]))
     np.testing.assert_array_equal(
-        telling_features(pose(shifted, y), Spread.of(pose(shifted, y))), [0, 1, 2, 4, 5, 6, 7, 8]
+        telling_features(pose(shifted, y), NegativeMoments.of(pose(shifted, y))), [0, 1, 2, 4, 5, 6, 7, 8]
     )
     noise = X[:, 4:7]
-    assert telling_features(pose(noise, y), Spread.of(pose(noise, y))).size == 1
+    assert telling_features(pose(noise, y), NegativeMoments.of(pose(noise, y))).size == 1
     constant = np.column_stack((np.ones(y.size), X[:, 0], np.zeros(y.size)))
-    np.testing.assert_array_equal(telling_features(pose(constant, y), Spread.of(pose(constant, y))), [1])
+    np.testing.assert_array_equal(telling_features(pose(constant, y), NegativeMoments.of(pose(constant, y))), [1])
 
 
 def test_moments_of_some_features_are_parts_of_those_of_all():
     X, y = partly_separable(n=300, m=60)
     columns = np.array([1, 4, 7])
-    parts, whole = Spread.of(pose(X[:, columns], y)), Spread.of(pose(X, y))
-    diagonal = Spread(whole.mean, whole.negative_variances(), whole.variances)
+    parts, whole = NegativeMoments.of(pose(X[:, columns], y)), NegativeMoments.of(pose(X, y))
+    diagonal = NegativeMoments(whole.mean, whole.negative_variances(), whole.variances)
     for some in (whole.of_features(columns), diagonal.of_features(columns)):
         np.testing.assert_allclose(some.mean, parts.mean)
         np.testing.assert_allclose(some.variances, parts.variances)

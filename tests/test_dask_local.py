@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
 from taufpl import TauFPLRanker
-from taufpl.operators import FileRows, _dask_shared, as_blocks, as_operator, is_elsewhere, lazy_labels, linear_scores
+from taufpl.operators import FileRows, _dask_shared, as_blocks, as_operator, is_remote, lazy_labels, linear_scores
 from taufpl.operators import _dask_source as source
 from taufpl.operators._block_labels import check_rows, divide
 from taufpl.operators._block_order import Entries, order_statistic
@@ -148,13 +148,13 @@ def test_rows_on_a_cluster_without_a_client_are_refused(collection):
 
 def test_who_is_elsewhere():
     X, _ = rows_and_labels()
-    assert is_elsewhere(dense(X))
-    assert is_elsewhere(frame(X))
-    assert not is_elsewhere(X)
-    assert not is_elsewhere(as_operator(X))
-    assert not is_elsewhere(pd.DataFrame(X))
+    assert is_remote(dense(X))
+    assert is_remote(frame(X))
+    assert not is_remote(X)
+    assert not is_remote(as_operator(X))
+    assert not is_remote(pd.DataFrame(X))
     strict = pytest.importorskip("array_api_strict")
-    assert is_elsewhere(strict.asarray(X))
+    assert is_remote(strict.asarray(X))
 
 
 def test_an_array_of_another_library_is_one_block():

@@ -10,7 +10,7 @@ from solver_cases import assert_certified, make_data, make_problem, quadratic_pr
 from taufpl.operators import as_operator
 from taufpl.problem import top_count
 from taufpl.solvers import Newton, solve_path
-from taufpl.solvers._reduce import is_wide
+from taufpl.solvers._row_space import is_wide
 
 
 def wide_data(storage=np.asarray, d=1500, m=30, n=120):

@@ -46,24 +46,28 @@ def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_
     """
     step = 1.0 / (norm * norm / problem.ridge + problem.loss.conjugate_smoothness)
     alpha, beta = before = np.zeros(problem.n_positive), np.zeros(problem.n_negative)
-    pull = pull_before = np.zeros(problem.n_features)
+    dual_direction = direction_before = np.zeros(problem.n_features)
     momentum, carry, last = 1.0, 0.0, math.nan
     guess = None
     found: list[Vector] = []
     for _ in range(max_iter):
         ahead = alpha + carry * (alpha - before[0]), beta + carry * (beta - before[1])
-        positive, negative = problem.scores((pull + carry * (pull - pull_before)) / problem.ridge)
+        positive, negative = problem.scores(
+            (dual_direction + carry * (dual_direction - direction_before)) / problem.ridge
+        )
         slope = positive + problem.loss.conjugate_derivative(ahead[0])
-        before, pull_before = (alpha, beta), pull
+        before, direction_before = (alpha, beta), dual_direction
         alpha, beta, guess = project_topk_simplex(
             ahead[0] - step * slope, ahead[1] + step * negative, problem.k, guess=guess, return_thresholds=True
         )
-        pull = problem.combine(alpha, beta)
-        value = float(pull @ pull) / (2.0 * problem.ridge) + float(problem.loss.conjugate(alpha).sum())
+        dual_direction = problem.combine(alpha, beta)
+        value = float(dual_direction @ dual_direction) / (2.0 * problem.ridge) + float(
+            problem.loss.conjugate(alpha).sum()
+        )
         while len(found) < len(ends) and abs(value - last) <= ends[len(found)] * abs(value):
-            found.append(pull / problem.ridge)
+            found.append(dual_direction / problem.ridge)
         if len(found) == len(ends):
             break
         following = 0.5 + math.sqrt(0.25 + momentum * momentum)
         momentum, carry, last = following, (momentum - 1.0) / following, value
-    return found + [pull / problem.ridge] * (len(ends) - len(found))
+    return found + [dual_direction / problem.ridge] * (len(ends) - len(found))

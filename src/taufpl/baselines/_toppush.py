@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from taufpl._sklearn import fit_context
-from taufpl.estimators._block_fit import fit_elsewhere
+from taufpl.estimators._block_fit import fit_remote
 from taufpl.estimators._block_scores import train_threshold
 from taufpl.estimators._block_solve import rank_part
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer
 from taufpl.estimators._solve import solve_ranking
-from taufpl.operators import as_operator, is_elsewhere
+from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback
 
@@ -85,8 +85,8 @@ class TopPush(LinearScorer):
         -------
         self
         """
-        if is_elsewhere(X):
-            return fit_elsewhere(self, X, y)
+        if is_remote(X):
+            return fit_remote(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, 1, self.reg)

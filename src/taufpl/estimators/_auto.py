@@ -10,8 +10,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
 from taufpl.estimators._fitters import LinearModel
+from taufpl.estimators._gaussian_recall import NegativeMoments
 from taufpl.estimators._labels import TwoClasses, split_rows
-from taufpl.estimators._normal import Spread
 from taufpl.estimators._search import Fold, make_folds
 from taufpl.operators import Operator, as_operator
 from taufpl.problem import RankingProblem
@@ -112,11 +112,11 @@ def _judge(X: Any, fold: Fold, tau: float, frugal: bool) -> dict[Name, float]:
 
 def _find(
     X: Any, positive: Rows, negative: Rows, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
-) -> tuple[list[Candidate], Spread]:
+) -> tuple[list[Candidate], NegativeMoments]:
     """Candidates on some rows of X, copied, positives first."""
     part = X[np.concatenate((positive, negative))]
     cut = positive.size
     # k and reg are the candidates' own affair.
     problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, cut + negative.size), 1, 1.0)
-    spread = Spread.of(problem)
+    spread = NegativeMoments.of(problem)
     return find_candidates(part, problem, spread, tau, wanted, frugal=frugal), spread

@@ -23,7 +23,7 @@ from taufpl.operators._blocks import State
 from taufpl.operators._lazy_scores import map_rows
 
 
-def scores_elsewhere(model: Any, X: Any, positive: Any) -> Any:
+def scores_remote(model: Any, X: Any, positive: Any) -> Any:
     """Scores of a fitted model, higher for positives, where the rows of X are; of a collection not computed yet."""
     inner = model.estimator if isinstance(model, FrozenEstimator) else model
     if isinstance(inner, LinearScorer):

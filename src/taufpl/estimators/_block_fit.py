@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 _FOLLOWING = ("coef_", "intercept_", "thresholds_")
 
 
-def fit_elsewhere(estimator: Any, X: Any, y: Any) -> Any:
+def fit_remote(estimator: Any, X: Any, y: Any) -> Any:
     """Fit on rows that stay where they are: read and check them, fit, and let go of them."""
     check_solver(estimator)
     with read_part(estimator, X, y, estimator.pos_label) as part:

@@ -15,7 +15,7 @@ from taufpl.estimators._block_parts import Consecutive
 from taufpl.estimators._block_scores import Direction, Held, score
 from taufpl.estimators._block_solve import posed, solve_block_ranking
 from taufpl.estimators._block_table import Divided, Part
-from taufpl.estimators._search import RankingSearch, Setting, Walk, make_grid, make_settings, possible_folds
+from taufpl.estimators._search import FoldPath, RankingSearch, Setting, make_grid, make_settings, possible_folds
 from taufpl.estimators._solve import SolverChoice
 from taufpl.problem import BlockRankingProblem, top_count
 from taufpl.thresholding import share_above
@@ -33,11 +33,11 @@ class BlockWalker:
     tau: float
     choice: SolverChoice
 
-    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[Walk]:
+    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[FoldPath]:
         """Walk every fold."""
         return [self._walk_fold(code, setting, regs.tolist()) for code in range(self.n_folds)]
 
-    def _walk_fold(self, code: int, setting: Setting, regs: Sequence[float]) -> Walk:
+    def _walk_fold(self, code: int, setting: Setting, regs: Sequence[float]) -> FoldPath:
         with self.divided.rows_of(code) as held_out, self.divided.rows_of(code, others=True) as train:
             k = top_count(setting.tau_scale * self.tau, train.n_negative)
             with posed(train, k, float(regs[0])) as problem:
@@ -76,7 +76,7 @@ def search_part(
 
 def _walk(
     problem: BlockRankingProblem, held_out: Part, regs: Sequence[float], tau: float, choice: SolverChoice
-) -> Walk:
+) -> FoldPath:
     """Fit for each reg in turn, each from the one before, and judge each on the held-out part."""
     scores, seconds, passes, found = [], [], [], []
     start, ranking = None, None
@@ -93,4 +93,4 @@ def _walk(
         found.append(replace(ranking.result, history=()))
         seconds.append(time.perf_counter() - began)
         passes.append(problem.blocks.n_passes + held_out.blocks.n_passes - before)
-    return Walk(scores, seconds, passes, found[0], found[-1])
+    return FoldPath(scores, seconds, passes, found[0], found[-1])

@@ -107,9 +107,9 @@ def _certify(problem: BlockRankingProblem, coef: Vector) -> Certificate:
     """Both values from scratch: P(w), and D of the pair that the blocks have kept. Two passes."""
     m, blocks = problem.n_positive, problem.blocks
     up, total, squares, down = blocks.reduce(_Pull())
-    pull = up - down
+    dual_direction = up - down
     conjugates = 0.5 * problem.curvature * float(squares) - problem.slope * float(total)
-    dual = -(float(pull @ pull) / (2.0 * problem.ridge) + conjugates) / m
+    dual = -(float(dual_direction @ dual_direction) / (2.0 * problem.ridge) + conjugates) / m
     scored = blocks.fork(_Score(coef))
     try:
         kth = order_statistic(scored, _read_negative, problem.n_negative - problem.k + 1)

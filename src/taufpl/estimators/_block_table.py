@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_consistent_length
 from taufpl._sklearn import check_feature_names, check_n_features
 from taufpl.estimators._block_parts import AssignParts, Division, Pair
 from taufpl.estimators._labels import order_labels
-from taufpl.operators import Block, Blocks, as_blocks, is_elsewhere
+from taufpl.operators import Block, Blocks, as_blocks, is_remote
 from taufpl.operators._block_labels import check_rows, divide, label_counts
 from taufpl.operators._blocks import State
 from taufpl.operators._compat import is_foreign_array
-from taufpl.operators._elsewhere import header
 from taufpl.operators._foreign import rows_on_host, to_numpy
+from taufpl.operators._remote import header
 
 _CODES = "part"
 
@@ -128,7 +128,7 @@ def in_memory(name: str, X: Any, y: Any = None) -> tuple[Any, Any]:
     TypeError
         If X is a dask collection.
     """
-    if is_elsewhere(X) and not is_foreign_array(X):
+    if is_remote(X) and not is_foreign_array(X):
         raise TypeError(
             f"{needs_memory(name)} X is a {type(X).__module__.partition('.')[0]} collection, {type(X).__name__}: give "
             "X.compute(), or a sample of its rows, where that fits."
@@ -178,7 +178,7 @@ def read_labels(X: Any, y: Any) -> Any:
     """Labels for blocks: collections stay what they are, one array comes here."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: y must hold the labels of the rows of X.")
-    if is_elsewhere(y) and not is_foreign_array(y) and not is_foreign_array(X):
+    if is_remote(y) and not is_foreign_array(y) and not is_foreign_array(X):
         return y
     labels = column_or_1d(to_numpy(y), warn=True)
     if isinstance(X.shape[0], int):

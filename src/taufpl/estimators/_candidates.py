@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from taufpl.estimators._normal import Spread, fit_normal, mean_and_variances
+from taufpl.estimators._gaussian_recall import NegativeMoments, fit_normal, mean_and_variances
 from taufpl.estimators._solve import SolverChoice
 from taufpl.estimators._trimmed import following_share, trimmed_path
 from taufpl.operators import as_operator
@@ -77,7 +77,7 @@ class Candidate:
 def find_candidates(
     X: Any,
     problem: RankingProblem,
-    spread: Spread,
+    spread: NegativeMoments,
     tau: float,
     wanted: Collection[Name] | None = None,
     *,
@@ -91,7 +91,7 @@ def find_candidates(
         The rows of the problem, for scikit-learn's estimators.
     problem : RankingProblem
         Gives the data; its k and reg do not matter.
-    spread : Spread
+    spread : NegativeMoments
         Of the same rows.
     tau : float
     wanted : collection of names, default=None
@@ -153,7 +153,7 @@ def constant_direction(X: Any) -> Vector:
 
 
 def tau_candidates(
-    problem: RankingProblem, spread: Spread, tau: float, start: Vector, wanted: Collection[Name]
+    problem: RankingProblem, spread: NegativeMoments, tau: float, start: Vector, wanted: Collection[Name]
 ) -> Iterator[Candidate]:
     """Normal rankings from a start, and trimmed ones from the first of them.
 
@@ -163,7 +163,7 @@ def tau_candidates(
     ----------
     problem : RankingProblem
         Gives the data; its k and reg do not matter.
-    spread : Spread
+    spread : NegativeMoments
     tau : float
     start : ndarray of shape (d,)
         The coefficients of logistic regression.
@@ -188,7 +188,7 @@ def tau_candidates(
 def screened_candidates(
     X: Any,
     problem: RankingProblem,
-    spread: Spread,
+    spread: NegativeMoments,
     tau: float,
     is_positive: NDArray[np.bool_],
     wanted: Collection[Name],
@@ -208,7 +208,7 @@ def screened_candidates(
         yield Candidate(_SCREENED + candidate.family, candidate.settings, coef)
 
 
-def telling_features(problem: RankingProblem, spread: Spread) -> NDArray[np.intp]:
+def telling_features(problem: RankingProblem, spread: NegativeMoments) -> NDArray[np.intp]:
     """Features with means at least 3 standard errors apart: at least one, at most the quarter that is furthest apart.
 
     ::
@@ -251,7 +251,7 @@ def as_good_as_best(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.
     return np.sort(first[shares[first] >= best - math.sqrt(best * (1.0 - best) / n_positive)])
 
 
-def average(coefs: Sequence[Vector], spread: Spread) -> Vector:
+def average(coefs: Sequence[Vector], spread: NegativeMoments) -> Vector:
     """Mean of rankings, each at the length at which negatives score with standard deviation 1."""
     mean: Vector = np.mean([spread.standardised(coef)[0] for coef in coefs], axis=0)
     return mean

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._block_fit import PaperFitter, fit_elsewhere, follow, selection_of
+from taufpl.estimators._block_fit import PaperFitter, fit_remote, follow, selection_of
 from taufpl.estimators._block_scores import norm_quantile
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._fitters import LinearFitter
@@ -25,7 +25,7 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
-from taufpl.operators import as_operator, is_elsewhere
+from taufpl.operators import as_operator, is_remote
 from taufpl.operators._compat import is_foreign_array
 from taufpl.thresholding import Evidence
 
@@ -224,9 +224,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self
         """
         forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
-        if is_elsewhere(X):
+        if is_remote(X):
             refuse_units(groups, order)
-            return fit_elsewhere(self, X, y)
+            return fit_remote(self, X, y)
         X, labels = self._read(X, y)
         labels = self._with_units(labels, X, groups, order)
         operator = as_operator(X)
@@ -294,7 +294,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
             Where X is; a dask array is not computed.
         """
         decisions = super().decision_function(X)
-        return decisions if is_elsewhere(decisions) else finite(decisions)
+        return decisions if is_remote(decisions) else finite(decisions)
 
     def _raw_scores(self, X: Any) -> Any:
         return self._linear_scores(X)

@@ -168,8 +168,8 @@ def exact_dual(rows: KernelRows, problem: RankingProblem, result: Result) -> flo
     support = np.flatnonzero(duals)
     if not support.size:
         return result.dual
-    pull = problem.combine(result.alpha, result.beta)
-    squared = float(pull @ pull) + left_out(rows, support, duals[support])
+    dual_direction = problem.combine(result.alpha, result.beta)
+    squared = float(dual_direction @ dual_direction) + left_out(rows, support, duals[support])
     return problem.dual(result.alpha, squared)[0]
 
 

@@ -19,7 +19,7 @@ from taufpl.estimators._block_table import Part, check_header, in_memory, needs_
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_elsewhere, lazy_labels, linear_scores
+from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_remote, lazy_labels, linear_scores
 from taufpl.operators._foreign import to_numpy
 from taufpl.operators._lazy_scores import fetched
 from taufpl.problem import BlockRankingProblem, RankingProblem
@@ -107,14 +107,14 @@ class LinearScorer(AccuracyElsewhere, BaseEstimator):
             Where X is; labels that are text are a NumPy array where X is a tensor.
         """
         decisions = self.decision_function(X)
-        if is_elsewhere(decisions):
+        if is_remote(decisions):
             return lazy_labels(decisions, to_numpy(self.classes_))
         return self.classes_[(decisions > 0).astype(np.intp)]
 
     def _linear_scores(self, X: Any, intercept: float = 0.0) -> Any:
         """X w + b: here, or where X is."""
         coef = to_numpy(self.coef_)[0]
-        if not is_elsewhere(X):
+        if not is_remote(X):
             return as_operator(self._checked(X, reset=False)).matvec(coef) + intercept
         check_header(self, X, reset=False)
         return linear_scores(X, coef, max(intercept, -_LARGEST))

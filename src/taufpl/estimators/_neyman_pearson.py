@@ -25,7 +25,7 @@ from taufpl._sklearn import (
     routing_enabled,
     safe_indexing,
 )
-from taufpl.estimators._block_calibrate import held_scores, scores_elsewhere
+from taufpl.estimators._block_calibrate import held_scores, scores_remote
 from taufpl.estimators._block_fit import CloneFitter
 from taufpl.estimators._block_table import in_memory, read_part
 from taufpl.estimators._fitters import EstimatorFitter, find_own, known_positive, last_step, scores_of, wanted_positive
@@ -35,7 +35,7 @@ from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rou
 from taufpl.estimators._strategies import Outcome, largest
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
-from taufpl.operators import is_elsewhere, lazy_labels
+from taufpl.operators import is_remote, lazy_labels
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._foreign import like, to_numpy
 from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, TrainQuantile
@@ -182,9 +182,9 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         """
         tau_grid(self.tau)
         is_fitted = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
-        if is_elsewhere(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
+        if is_remote(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
             refuse_units(groups, order)
-            return self._fit_elsewhere(X, y, params, is_fitted=is_fitted)
+            return self._fit_remote(X, y, params, is_fitted=is_fitted)
         X, y = indexable(*in_memory(type(self).__name__, X, y))
         if num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
@@ -208,12 +208,12 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             )
         return self._keep_outcome(outcome)
 
-    def _fit_elsewhere(self, X: Any, y: Any, params: dict[str, Any], *, is_fitted: bool) -> Self:
+    def _fit_remote(self, X: Any, y: Any, params: dict[str, Any], *, is_fitted: bool) -> Self:
         """Rows that stay where they are: a fitted scorer of any kind, or a linear one of this package."""
         if params:
             raise ValueError(f"rows that live elsewhere take no parameters of fit, got {sorted(params)}.")
         if is_fitted:
-            return self._calibrate_elsewhere(X, y)
+            return self._calibrate_remote(X, y)
         if not isinstance(self.estimator, LinearScorer):
             raise TypeError(
                 f"{type(self.estimator).__name__} cannot be fitted on rows that live elsewhere, TauFPLRanker can. "
@@ -223,10 +223,10 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
             fitter = CloneFitter(self.estimator, X, self.classes_)
             return self._keep_outcome(self._run_block_strategy(fitter, part, self._plan()))
 
-    def _calibrate_elsewhere(self, X: Any, y: Any) -> Self:
+    def _calibrate_remote(self, X: Any, y: Any) -> Self:
         check_is_fitted(self.estimator)
         self.classes_ = self._known_classes()
-        scores = scores_elsewhere(self.estimator, X, self.classes_[1])
+        scores = scores_remote(self.estimator, X, self.classes_[1])
         with held_scores(scores, y, self.classes_) as held:
             evidence = held.with_recall(self._choose(held.negative, held.positive))
             largest_score = max(each.largest for each in (held.negative, held.positive) if each is not None)
@@ -310,8 +310,8 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         return score_rounding(scale + hidden, np.float32 if single else np.float64)
 
     def _raw_scores(self, X: Any) -> Any:
-        if is_elsewhere(X):
-            scores = [scores_elsewhere(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
+        if is_remote(X):
+            scores = [scores_remote(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
             return sum(scores[1:], scores[0]) / len(scores)
         scores = [scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
         return np.mean(scores, axis=0)
@@ -329,7 +329,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         """
         check_is_fitted(self)
         scores = self._raw_scores(X)
-        if is_elsewhere(scores):
+        if is_remote(scores):
             return scores - min(self.threshold_, float(np.finfo(np.float64).max))
         return finite(scores - self.threshold_)
 
@@ -345,7 +345,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimator
         ndarray of shape (n_samples,)
         """
         decisions = self.decision_function(X)
-        if is_elsewhere(decisions):
+        if is_remote(decisions):
             return lazy_labels(decisions, self.classes_)
         return self.classes_[(decisions > 0).astype(np.intp)]
 

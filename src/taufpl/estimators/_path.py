@@ -15,7 +15,7 @@ from taufpl.estimators._grid import reg_grid, tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT
 from taufpl.estimators._solve import SolverChoice
-from taufpl.operators import as_operator, is_elsewhere
+from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback, Result, solve_path
 from taufpl.thresholding import top_threshold
@@ -98,7 +98,7 @@ def tau_path(
     >>> path.coefs.shape, bool(path.converged.all())
     ((2, 20, 5), True)
     """
-    if is_elsewhere(X):
+    if is_remote(X):
         raise TypeError(
             f"tau_path needs rows in memory, got {type(X).__name__}. On rows that live elsewhere TauFPLRankerCV walks "
             "a grid of reg, and TauFPLRanker fits one."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from taufpl._sklearn import fit_context
-from taufpl.estimators._block_fit import fit_elsewhere
+from taufpl.estimators._block_fit import fit_remote
 from taufpl.estimators._block_scores import train_threshold
 from taufpl.estimators._block_solve import rank_part
 from taufpl.estimators._block_table import Part
@@ -18,7 +18,7 @@ from taufpl.estimators._linear import (
     LinearScorer,
 )
 from taufpl.estimators._trimmed import rank
-from taufpl.operators import as_operator, is_elsewhere
+from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback
 
@@ -150,8 +150,8 @@ class TauFPLRanker(LinearScorer):
         -------
         self
         """
-        if is_elsewhere(X):
-            return fit_elsewhere(self, X, y)
+        if is_remote(X):
+            return fit_remote(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
         k = top_count(self.tau_scale * self.tau, labels.negative_rows.size)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl.estimators._block_fit import fit_elsewhere
+from taufpl.estimators._block_fit import fit_remote
 from taufpl.estimators._block_scores import train_threshold
 from taufpl.estimators._block_search import search_part
 from taufpl.estimators._block_solve import rank_part
@@ -24,7 +24,7 @@ from taufpl.estimators._linear import (
 from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._trimmed import rank
 from taufpl.estimators._units import read_units, refuse_units
-from taufpl.operators import as_operator, is_elsewhere
+from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem, top_count
 
 
@@ -148,9 +148,9 @@ collapsed_, history_, n_features_in_, feature_names_in_
         -------
         self
         """
-        if is_elsewhere(X):
+        if is_remote(X):
             refuse_units(groups, None)
-            return fit_elsewhere(self, X, y)
+            return fit_remote(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
         units = read_units(groups, None, X.shape[0])

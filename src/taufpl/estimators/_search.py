@@ -113,7 +113,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class FoldPath:
     """Scores and costs of one fold along some values of reg, with the solutions at both ends."""
 
     scores: list[float]
@@ -123,14 +123,14 @@ class Walk:
     last: Any
 
 
-class Walker(Protocol):
+class FoldRunner(Protocol):
     """Folds, wherever their rows are, and a way to fit and judge each along some values of reg."""
 
     @property
     def n_folds(self) -> int:
         """How many there are."""
 
-    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[Walk]:
+    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[FoldPath]:
         """Walk every fold, from solutions of a neighbouring walk, which are its own kind of thing, or from None."""
 
 
@@ -149,7 +149,7 @@ class FoldWalker:
         """How many there are."""
         return len(self.folds)
 
-    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[Walk]:
+    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[FoldPath]:
         """Walk every fold."""
         walks = Parallel(n_jobs=self.n_jobs)(
             delayed(_walk_fold)(self.operator, fold, regs, start, self.tau, setting, self.choice)
@@ -161,7 +161,7 @@ class FoldWalker:
 class RegSearch:
     """A grid of reg, largest first, with the score of every fold for each value."""
 
-    def __init__(self, walker: Walker, setting: Setting) -> None:
+    def __init__(self, walker: FoldRunner, setting: Setting) -> None:
         self.walker = walker
         self.setting = setting
         self.regs = np.empty(0)
@@ -216,7 +216,7 @@ class RegSearch:
 class RankingSearch:
     """A grid of reg for each of several settings, and what they score on held-out folds."""
 
-    def __init__(self, walker: Walker) -> None:
+    def __init__(self, walker: FoldRunner) -> None:
         self.walker = walker
         self.searches: list[RegSearch] = []
         self.n_extensions = 0
@@ -267,7 +267,7 @@ def _walk_fold(
     tau: float,
     setting: Setting,
     choice: SolverChoice,
-) -> Walk:
+) -> FoldPath:
     """Fit one fold for each reg in turn, and judge each on the held-out part."""
     k = top_count(setting.tau_scale * tau, fold.negative.size)
     # A copy of the training rows, positives first: scores then split into views, and held-out rows are not multiplied.
@@ -292,4 +292,4 @@ def _walk_fold(
         results.append(start)
         seconds.append(time.perf_counter() - began)
         passes.append(operator.n_passes - before)
-    return Walk(scores, seconds, passes, results[0], results[-1])
+    return FoldPath(scores, seconds, passes, results[0], results[-1])

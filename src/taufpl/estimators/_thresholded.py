@@ -25,7 +25,7 @@ from taufpl.estimators._repeats import find_repeats, repeats_caveat
 from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome
 from taufpl.estimators._units import Rows, read_units, refuse_units
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.operators import is_elsewhere
+from taufpl.operators import is_remote
 from taufpl.operators._foreign import to_numpy
 from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
 
@@ -93,7 +93,7 @@ class ThresholdedMixin(ABC):
         scores = self._raw_scores(X)
         delta = USUAL_DELTA if self.delta is None else self.delta
         rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
-        if is_elsewhere(scores):
+        if is_remote(scores):
             refuse_units(groups, None)
             with held_scores(scores, y, to_numpy(self.classes_)) as held:
                 evidence = held.with_recall(rule.choose_all(held.negative))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._normal import Spread, fit_normal
+from taufpl.estimators._gaussian_recall import NegativeMoments, fit_normal
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Result, Status
@@ -128,7 +128,7 @@ def find_starts(problem: RankingProblem, tau: float) -> list[Vector]:
     difference = problem.combine(positive, np.full(problem.n_negative, 1.0 / problem.n_negative))
     if not difference.any():
         return []
-    spread = Spread.of(problem)
+    spread = NegativeMoments.of(problem)
     normal = [fit_normal(problem, spread, tau, ridge, difference).coef for ridge in _RIDGES]
     all_negatives = solve_ranking(problem.replace(k=problem.n_negative), SolverChoice(tol=_LOOSE))
     return [difference, *normal, all_negatives.result.coef]

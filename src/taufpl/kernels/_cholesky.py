@@ -146,7 +146,7 @@ class _Growing:
         self.trace = float(self.residual.sum())
         rounding = X.dtype if kernel.function == "precomputed" else np.dtype(np.float64)
         largest = float(self.residual.max())
-        self.floor, self.doubt = (share * largest for share in _ROUNDING[rounding])
+        self.floor, self.slack = (share * largest for share in _ROUNDING[rounding])
         self._check_diagonal()
         n_rows = self.X.shape[0]
         self.factor = np.empty((n_rows, min(n_components, n_rows)))
@@ -224,7 +224,7 @@ class _Growing:
             )
 
     def _check_symmetry(self, values: Matrix) -> None:
-        if not np.abs(values - values.T).max() <= self.doubt:
+        if not np.abs(values - values.T).max() <= self.slack:
             raise ValueError(
                 "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
                 + _if_named(self.kernel)
@@ -232,7 +232,7 @@ class _Growing:
 
     def _check_pairs(self, left: Matrix, residual: Vector) -> None:
         """Hold what is left between some rows against what is known of its diagonal."""
-        if not np.abs(left.diagonal() - residual).max() <= self.doubt:
+        if not np.abs(left.diagonal() - residual).max() <= self.slack:
             if _is_named(self.kernel):
                 what = "rounding hides what is left of some k(x, x)"
                 raise ValueError(f"The kernel ({self.kernel.function}) is too uneven: {what}." + _if_named(self.kernel))
@@ -241,13 +241,13 @@ class _Growing:
                 "diagonal has no features; add the noise to the model instead."
             )
         bound = np.sqrt(np.maximum(residual, 0.0))
-        if (np.abs(left) > np.outer(bound, bound) + self.doubt).any():
+        if (np.abs(left) > np.outer(bound, bound) + self.slack).any():
             what = "what is left of some k(x, y) is more than k(x, x) and k(y, y) allow"
             raise ValueError(_not_semidefinite(self.kernel, what))
 
     def _check_residual(self) -> None:
         lowest = float(self.residual.min())
-        if not lowest >= -self.doubt:
+        if not lowest >= -self.slack:
             what = f"after {len(self.pivots)} pivots {lowest:.3g} is left of some k(x, x), which may not be negative"
             raise ValueError(_not_semidefinite(self.kernel, what))
 

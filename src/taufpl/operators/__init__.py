@@ -4,11 +4,11 @@ from taufpl.operators._base import Operator
 from taufpl.operators._blocks import Block, Blocks
 from taufpl.operators._contents import contents
 from taufpl.operators._convert import as_operator
-from taufpl.operators._elsewhere import as_blocks, is_elsewhere
 from taufpl.operators._file_rows import FileRows
 from taufpl.operators._lazy_scores import lazy_labels, linear_scores
 from taufpl.operators._local_blocks import LocalBlocks
 from taufpl.operators._magnitude import LARGEST_VALUE, check_squares
+from taufpl.operators._remote import as_blocks, is_remote
 
 __all__ = [
     "LARGEST_VALUE",
@@ -21,7 +21,7 @@ __all__ = [
     "as_operator",
     "check_squares",
     "contents",
-    "is_elsewhere",
+    "is_remote",
     "lazy_labels",
     "linear_scores",
 ]

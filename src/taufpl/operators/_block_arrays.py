@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators._block_numpy import N_QUANTILES
-from taufpl.operators._blocks import Block, Later, Matrix, Order, Ordered, Terms, Vector
+from taufpl.operators._blocks import Block, Deferred, Matrix, Order, Ordered, Terms, Vector
 from taufpl.operators._compat import array_compat, namespace
 
 # Values that are converted to double precision at a time: 128 MiB on a host, 1 GiB on a device.
@@ -71,21 +71,21 @@ class ArrayBlock(Block):
 
     def add(self, values: Any, rows: Any | None) -> Vector:
         """Sum of values_i x_i over some rows."""
-        total: Vector = self.settle(self.add_later(values, rows))[0]
+        total: Vector = self.settle(self.add_deferred(values, rows))[0]
         return total
 
-    def add_later(self, values: Any, rows: Any | None) -> Later:
+    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
         """What `add` tells, together with other things."""
         whole = values.shape[0] <= self._chunk_rows()
         parts = (self.xp.matmul(values if whole else values[at], part) for part, at in self._parts(rows))
-        return Later.one(self._sum(parts, self.shape[1]))
+        return Deferred.one(self._sum(parts, self.shape[1]))
 
     def moments(self, rows: Any, shift: Vector) -> tuple[Matrix, Vector]:
         """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over some rows."""
-        found: tuple[Matrix, Vector] = self.settle(self.moments_later(rows, shift))[0]
+        found: tuple[Matrix, Vector] = self.settle(self.moments_deferred(rows, shift))[0]
         return found
 
-    def moments_later(self, rows: Any, shift: Vector) -> Later:
+    def moments_deferred(self, rows: Any, shift: Vector) -> Deferred:
         """What `moments` tells, together with other things."""
         xp, d = self.xp, self.shape[1]
         origin = self._feature(shift, xp.float64)
@@ -94,7 +94,7 @@ class ArrayBlock(Block):
             centred = part - origin
             grams.append(xp.matmul(centred.T, centred))
             totals.append(xp.sum(centred, axis=0))
-        return Later.plain(self._sum(grams, d, d), self._sum(totals, d))
+        return Deferred.plain(self._sum(grams, d, d), self._sum(totals, d))
 
     def squares(self, rows: Any) -> Vector:
         """Sum of squares of every column over some rows."""
@@ -251,33 +251,33 @@ class ArraySelected(Ordered):
 
     def tally(self, edges: Vector) -> Matrix:
         """Counts above every edge and at it or above, and the excess over it."""
-        found: Matrix = self._block.settle(self.tally_later(edges))[0]
+        found: Matrix = self._block.settle(self.tally_deferred(edges))[0]
         return found
 
-    def tally_later(self, edges: Vector) -> Later:
+    def tally_deferred(self, edges: Vector) -> Deferred:
         """What `tally` tells, together with other things."""
         size = len(edges)
         if not size:
-            return Later.known(np.zeros((3, 0)))
+            return Deferred.known(np.zeros((3, 0)))
         places = self._places_of(edges, edges)
 
         def finish(counts: Vector, sums: Vector) -> Matrix:
             n_above = counts[:size]
             return np.stack((n_above, counts[size:], -sums[:size] - n_above * edges))
 
-        return Later((places, self._block.xp.take(self._sums, places, axis=0)), finish)
+        return Deferred((places, self._block.xp.take(self._sums, places, axis=0)), finish)
 
     def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> tuple[Matrix, list[Matrix | Vector]]:
         """What lies above every interval, and the entries inside."""
         found: tuple[Matrix, list[Matrix | Vector]]
-        found = self._block.settle(*self._block.settle(self.fetch_later(intervals, moves, most)))[0]
+        found = self._block.settle(*self._block.settle(self.fetch_deferred(intervals, moves, most)))[0]
         return found
 
-    def fetch_later(self, intervals: Matrix, moves: Any | None, most: int) -> Later:
+    def fetch_deferred(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
         """What `fetch` tells, in two steps: where the intervals begin and end, then the entries inside."""
         size = len(intervals)
         if not size:
-            return Later.known(Later.known((np.zeros((0, 4)), [])))
+            return Deferred.known(Deferred.known((np.zeros((0, 4)), [])))
         xp, order, high = self._block.xp, self.order, intervals[:, 1]
         places = self._places_of(intervals[:, 0], high)
         starts = places[size:]
@@ -288,7 +288,7 @@ class ArraySelected(Ordered):
 
         def finish(
             counts: Vector, sums: Vector, weights: Vector | float = 0.0, products: Vector | float = 0.0
-        ) -> Later:
+        ) -> Deferred:
             result = np.empty((size, 4))
             result[:, 0] = counts[size:]
             result[:, 1] = -sums - counts[size:] * high
@@ -297,7 +297,7 @@ class ArraySelected(Ordered):
             ends = counts.astype(np.intp)
             return self._between(result, moved, ends[size:], ends[:size], most)
 
-        return Later(tuple(asked), finish)
+        return Deferred(tuple(asked), finish)
 
     def _places_of(self, above: Vector, upward: Vector) -> Any:
         """How many entries lie above some thresholds, then how many at others or above."""
@@ -307,7 +307,7 @@ class ArraySelected(Ordered):
     def _prefix(self, x: Any) -> Any:
         return self._block.xp.concat((self._block.zero, self._block.xp.cumulative_sum(x)))
 
-    def _between(self, sums: Matrix, moved: Any | None, starts: Any, stops: Any, most: int) -> Later:
+    def _between(self, sums: Matrix, moved: Any | None, starts: Any, stops: Any, most: int) -> Deferred:
         """Entries at some ranges of places, or quantiles of them, beside sums that are known."""
         ranks = [
             np.arange(start, stop) if stop - start <= most else np.linspace(start, stop - 1, N_QUANTILES).astype(int)
@@ -315,7 +315,7 @@ class ArraySelected(Ordered):
         ]
         cuts = np.cumsum([0, *map(len, ranks)])
         if not cuts[-1]:
-            return Later.known((sums, [np.zeros((2, 0)) for _ in ranks]))
+            return Deferred.known((sums, [np.zeros((2, 0)) for _ in ranks]))
         places = self._block.asarray(np.concatenate(ranks))
         asked = [self._block.xp.take(x, places, axis=0) for x in (self.order.turned, moved) if x is not None]
 
@@ -325,9 +325,9 @@ class ArraySelected(Ordered):
             parts = [pairs[:, last - b : last - a] for a, b in pairwise(cuts.tolist())]
             return sums, [p[0] if many else p for p, many in zip(parts, stops - starts > most, strict=True)]
 
-        return Later(tuple(asked), finish)
+        return Deferred(tuple(asked), finish)
 
-    def split_later(self, low: float, cap: float) -> Later:
+    def split_deferred(self, low: float, cap: float) -> Deferred:
         """Rows and excess of the entries between `low` and `low + cap`, and rows of those above: parts of the order."""
         if "order" not in self.__dict__:
             return self._split_as_they_lie(low, cap)
@@ -339,13 +339,13 @@ class ArraySelected(Ordered):
             return rows[n_capped:n_above], -under[n_capped:n_above], rows[:n_capped]
 
         edges = self._block.asarray(np.array([np.nextafter(-cap, np.inf), 0.0]))
-        return Later((self._block.xp.searchsorted(under, edges),), finish)
+        return Deferred((self._block.xp.searchsorted(under, edges),), finish)
 
-    def _split_as_they_lie(self, low: float, cap: float) -> Later:
+    def _split_as_they_lie(self, low: float, cap: float) -> Deferred:
         """The same, where nothing was looked up: three masks cost less than the order."""
         xp, over = self._block.xp, self.values - low
         is_above, is_capped = over > 0, over >= cap
         free, capped = (xp.nonzero(mask)[0] for mask in (is_above & ~is_capped, is_above & is_capped))
-        return Later.known(
+        return Deferred.known(
             (xp.take(self.rows, free, axis=0), xp.take(over, free, axis=0), xp.take(self.rows, capped, axis=0))
         )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._base import Operator
-from taufpl.operators._blocks import Block, Later, Matrix, Selected, Terms, Vector
+from taufpl.operators._blocks import Block, Deferred, Matrix, Selected, Terms, Vector
 from taufpl.operators._convert import as_operator
 from taufpl.operators._csr import CSROperator
 from taufpl.operators._dense import DenseOperator
@@ -167,11 +167,11 @@ class NumpySelected(Selected):
             inside.append(self._inside(places, moves, most))
         return sums[ends], inside
 
-    def split_later(self, low: float, cap: float) -> Later:
+    def split_deferred(self, low: float, cap: float) -> Deferred:
         """Rows and excess of the entries between `low` and `low + cap`, and rows of those above."""
         over = self.values - low
         free, capped = np.flatnonzero((over > 0) & (over < cap)), np.flatnonzero((over > 0) & (over >= cap))
-        return Later.known((self.rows[free], over[free], self.rows[capped]))
+        return Deferred.known((self.rows[free], over[free], self.rows[capped]))
 
     def _inside(self, places: Rows, moves: Vector | None, most: int) -> Matrix | Vector:
         values = self.values[places]

@@ -6,7 +6,7 @@ from typing import Any
 
 from taufpl._extras import require
 from taufpl.operators._block_arrays import ArrayBlock
-from taufpl.operators._blocks import Later, Vector
+from taufpl.operators._blocks import Deferred, Vector
 
 
 def is_sparse_tensor(X: Any) -> bool:
@@ -41,11 +41,11 @@ class SparseTorchBlock(ArrayBlock):
         products = self._doubles(places) * w[self._columns[places]]
         return self._zeros(rows.shape[0]).index_add_(0, owners, products)
 
-    def add_later(self, values: Any, rows: Any | None) -> Later:
+    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
         """Sum of values_i x_i over some rows, together with other things."""
         places, owners = self._stored(self._all_rows() if rows is None else rows)
         products = self._doubles(places) * values[owners]
-        return Later.one(self._zeros(self.shape[1]).index_add_(0, self._columns[places], products))
+        return Deferred.one(self._zeros(self.shape[1]).index_add_(0, self._columns[places], products))
 
     def squares(self, rows: Any) -> Vector:
         """Sum of squares of every column over some rows."""

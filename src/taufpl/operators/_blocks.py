@@ -30,7 +30,7 @@ Sums = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class Deferred:
     """An answer that is still where the block lives. Several travel to the host together: see `Block.settle`.
 
     Attributes
@@ -45,12 +45,12 @@ class Later:
     finish: Callable[..., Any]
 
     @classmethod
-    def known(cls, answer: Any) -> Later:
+    def known(cls, answer: Any) -> Deferred:
         """One that is on the host already."""
         return cls((), lambda: answer)
 
     @classmethod
-    def together(cls, asked: Sequence[Later], finish: Callable[..., Any]) -> Later:
+    def together(cls, asked: Sequence[Deferred], finish: Callable[..., Any]) -> Deferred:
         """One answer, made from several."""
 
         def finish_all(*host: Any) -> Any:
@@ -60,17 +60,17 @@ class Later:
         return cls(tuple(array for later in asked for array in later.arrays), finish_all)
 
     @classmethod
-    def one(cls, array: Any) -> Later:
+    def one(cls, array: Any) -> Deferred:
         """An array itself."""
         return cls((array,), lambda host: host)
 
     @classmethod
-    def plain(cls, *arrays: Any) -> Later:
+    def plain(cls, *arrays: Any) -> Deferred:
         """The arrays themselves, as a tuple."""
         return cls(arrays, lambda *host: host)
 
     @classmethod
-    def stacked(cls, *scalars: Any) -> Later:
+    def stacked(cls, *scalars: Any) -> Deferred:
         """Some numbers, as a vector."""
         return cls(scalars, lambda *host: np.stack(host))
 
@@ -107,19 +107,19 @@ class Selected(ABC):
         """
 
     @abstractmethod
-    def split_later(self, low: float, cap: float) -> Later:
+    def split_deferred(self, low: float, cap: float) -> Deferred:
         """Entries by their excess over `low`: rows and excess of those between 0 and `cap`, rows of those from it on.
 
         Arrays of the block's library, in any order.
         """
 
-    def tally_later(self, edges: Vector) -> Later:
+    def tally_deferred(self, edges: Vector) -> Deferred:
         """What `tally` tells, together with other things."""
-        return Later.known(self.tally(edges))
+        return Deferred.known(self.tally(edges))
 
-    def fetch_later(self, intervals: Matrix, moves: Any | None, most: int) -> Later:
+    def fetch_deferred(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
         """What `fetch` tells, in two steps: the answer is something to be settled in its turn."""
-        return Later.known(Later.known(self.fetch(intervals, moves, most)))
+        return Deferred.known(Deferred.known(self.fetch(intervals, moves, most)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +214,13 @@ class Block(ABC):
     def to_host(self, *values: Any) -> tuple[Any, ...]:
         """Small arrays and scalars as NumPy arrays, in one transfer where the library lets them travel together."""
 
-    def add_later(self, values: Any, rows: Any | None) -> Later:
+    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
         """What `add` tells, together with other things."""
-        return Later.known(self.add(values, rows))
+        return Deferred.known(self.add(values, rows))
 
-    def moments_later(self, rows: Any, shift: Vector) -> Later:
+    def moments_deferred(self, rows: Any, shift: Vector) -> Deferred:
         """What `moments` tells, together with other things."""
-        return Later.known(self.moments(rows, shift))
+        return Deferred.known(self.moments(rows, shift))
 
     def combined(self, offset: float, terms: Terms) -> Any:
         """Offset + sum of factor * vector."""
@@ -230,9 +230,9 @@ class Block(ABC):
             total = total + factor * vector
         return total
 
-    def settle(self, *asked: Later) -> tuple[Any, ...]:
+    def settle(self, *asked: Deferred) -> tuple[Any, ...]:
         """Bring answers to the host, in one transfer."""
-        later = Later.together(asked, lambda *answers: answers)
+        later = Deferred.together(asked, lambda *answers: answers)
         answers: tuple[Any, ...] = later.finish(*(self.to_host(*later.arrays) if later.arrays else ()))
         return answers
 
@@ -243,14 +243,14 @@ class Block(ABC):
 Reduction = Callable[[Block, State], Sums]
 
 
-class LateReduction(Protocol):
+class DeferredReduction(Protocol):
     """A reduction whose answer can travel together with others."""
 
     def __call__(self, block: Block, state: State) -> Sums:
         """The answer."""
         ...
 
-    def later(self, block: Block, state: State) -> Later:
+    def deferred(self, block: Block, state: State) -> Deferred:
         """The answer, still with the block."""
         ...
 

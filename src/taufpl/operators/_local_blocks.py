@@ -19,7 +19,7 @@ from taufpl.operators._blocks import (
     Blocks,
     Change,
     ChangeAndReduction,
-    Later,
+    Deferred,
     Matrix,
     Reduction,
     Selected,
@@ -94,13 +94,13 @@ class LoadedBlock(Block):
         d = self.shape[1]
         return np.zeros((d, d)), np.zeros(d)
 
-    def add_later(self, values: Any, rows: Any | None) -> Later:
+    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
         """What `add` tells, together with other things."""
-        return self.rows.add_later(values, rows) if values.shape[0] else Later.known(np.zeros(self.shape[1]))
+        return self.rows.add_deferred(values, rows) if values.shape[0] else Deferred.known(np.zeros(self.shape[1]))
 
-    def moments_later(self, rows: Any, shift: Vector) -> Later:
+    def moments_deferred(self, rows: Any, shift: Vector) -> Deferred:
         """What `moments` tells, together with other things."""
-        return self.rows.moments_later(rows, shift) if rows.shape[0] else Later.known(self.moments(rows, shift))
+        return self.rows.moments_deferred(rows, shift) if rows.shape[0] else Deferred.known(self.moments(rows, shift))
 
     def combined(self, offset: float, terms: Terms) -> Any:
         """Offset + sum of factor * vector; needs no rows."""

@@ -11,7 +11,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from taufpl.exceptions import ModelFileError
-from taufpl.persistence._trusted import is_bit_generator, is_known
+from taufpl.persistence._allowed_types import is_bit_generator, is_known
 
 # Text of JSON grows when it becomes objects: it counts by this factor against the bound on memory.
 _GROWTH = 16

@@ -13,9 +13,9 @@ from sklearn.impute import SimpleImputer
 
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.exceptions import ExportError
-from taufpl.persistence._anatomy import Anatomy, take_apart
+from taufpl.persistence._pipeline_visitor import walk
 from taufpl.persistence._steps import Encoding, encodings, imputation, is_encoder, scaling
-from taufpl.persistence._walk import walk
+from taufpl.persistence._unwrap import Anatomy, take_apart
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
 # grow with every term.

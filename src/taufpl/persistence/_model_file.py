@@ -22,11 +22,11 @@ from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl._records import read_record
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
+from taufpl.persistence._allowed_types import TRUSTED
 from taufpl.persistence._audit import read_schema, refused_types
+from taufpl.persistence._index_checks import check_sound
 from taufpl.persistence._seen_rows import SeenRows
-from taufpl.persistence._soundness import check_sound
 from taufpl.persistence._summary import plain, training_summary
-from taufpl.persistence._trusted import TRUSTED
 
 FORMAT_VERSION = 1
 _OLDEST_FORMAT = 1

@@ -13,14 +13,14 @@ from taufpl._files import write_whole
 from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._linear import score_rounding
 from taufpl.exceptions import ExportError
-from taufpl.persistence._anatomy import Anatomy, Scorer, take_apart
 from taufpl.persistence._json import finite_threshold
 from taufpl.persistence._onnx_fallback import add_scorer
 from taufpl.persistence._onnx_graph import Block, Graph, session
 from taufpl.persistence._onnx_inputs import Inputs, add_inputs, read_inputs
 from taufpl.persistence._onnx_steps import Tensors
 from taufpl.persistence._onnx_trees import add_ensemble, ensemble
-from taufpl.persistence._walk import walk
+from taufpl.persistence._pipeline_visitor import walk
+from taufpl.persistence._unwrap import Anatomy, Scorer, take_apart
 
 # The first version whose operators compare strings.
 _OPSET = 19

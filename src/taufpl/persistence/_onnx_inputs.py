@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.exceptions import ExportError
-from taufpl.persistence._anatomy import Anatomy
 from taufpl.persistence._onnx_graph import Block, Graph
 from taufpl.persistence._onnx_steps import MISSING_TEXT
 from taufpl.persistence._steps import is_missing
+from taufpl.persistence._unwrap import Anatomy
 
 # Rows that are looked at, and numbers in them at most.
 _ROWS, _CELLS = 256, 1 << 22

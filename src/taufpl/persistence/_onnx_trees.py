@@ -22,7 +22,7 @@ _LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wood:
+class TreeNodes:
     """One tree: a row goes left where its feature is at most the threshold, and where it is missing if so told."""
 
     left: NDArray[np.int64]
@@ -44,7 +44,7 @@ class Ensemble:
         Whether scikit-learn looks at the features in single precision.
     """
 
-    trees: list[Wood]
+    trees: list[TreeNodes]
     start: float
     share: float
     rounds_input: bool
@@ -82,9 +82,9 @@ def ensemble(final: Any, positive: Any) -> Ensemble | None:
     return None
 
 
-def _wood(tree: Any, column: int) -> Wood:
+def _wood(tree: Any, column: int) -> TreeNodes:
     is_leaf = tree.children_left == -1
-    return Wood(
+    return TreeNodes(
         tree.children_left,
         tree.children_right,
         np.where(is_leaf, 0, tree.feature),
@@ -95,10 +95,10 @@ def _wood(tree: Any, column: int) -> Wood:
     )
 
 
-def _boosted(predictor: Any) -> Wood:
+def _boosted(predictor: Any) -> TreeNodes:
     nodes = predictor.nodes
     left, right, feature = (nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx"))
-    return Wood(
+    return TreeNodes(
         left,
         right,
         feature,
@@ -118,7 +118,7 @@ def add_ensemble(graph: Graph, wood: Ensemble, block: Block) -> str:
     return graph.add("Add", graph.add("Mul", leaves, graph.number(wood.share)), graph.number(wood.start))
 
 
-def _attributes(graph: Graph, trees: list[Wood]) -> dict[str, Any]:
+def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:
     """Inner nodes and leaves are numbered apart, through all trees."""
     grown = [_with_root(each) for each in trees]
     columns: dict[str, list[NDArray[Any]]] = {}
@@ -155,10 +155,10 @@ def _attributes(graph: Graph, trees: list[Wood]) -> dict[str, Any]:
     }
 
 
-def _with_root(tree: Wood) -> Wood:
+def _with_root(tree: TreeNodes) -> TreeNodes:
     """A tree that is a single leaf gets a node above it, both of whose sides lead there."""
     if not tree.is_leaf[0]:
         return tree
     one, zero = np.array([1, 0]), np.zeros(2, dtype=np.int64)
     value = np.array([0.0, tree.value[0]])
-    return Wood(one, one, zero, np.zeros(2), zero, np.array([False, True]), value)
+    return TreeNodes(one, one, zero, np.zeros(2), zero, np.array([False, True]), value)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from taufpl.estimators import NeymanPearsonClassifier
-from taufpl.persistence._anatomy import Anatomy, take_apart
 from taufpl.persistence._fingerprint import fingerprint
+from taufpl.persistence._unwrap import Anatomy, take_apart
 
 # What a fit may leave behind, by the name under which the summary shows it.
 _FITTED = {

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators._blocks import Blocks, LateReduction, Sums, Vector
-from taufpl.problem._block_tasks import Begin, Both, Losses, Pair, Rescore, Weigh
+from taufpl.operators._blocks import Blocks, DeferredReduction, Sums, Vector
+from taufpl.problem._block_tasks import Begin, Both, EvaluatePair, Losses, Pair, Rescore
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.projection import Thresholds
-from taufpl.projection._pieces import Samples
+from taufpl.projection._distributed_projection import Projection, Task
+from taufpl.projection._piecewise_linear import Samples
 from taufpl.projection._round_tasks import Source
-from taufpl.projection._rounds import Projection, Task
 from taufpl.projection._top_mean import AROUND, TopMean, top_mean_by_rounds
 
 # T_k counts as known when its bounds are so close, relative to the scores' size.
@@ -68,7 +68,7 @@ class Point:
     ----------
     coef : ndarray
     projection : Projection
-    pull : ndarray
+    dual_direction : ndarray
         v = X+' alpha - X-' beta.
     counts : tuple of int
         Rows that are active, free, capped.
@@ -76,7 +76,7 @@ class Point:
         Sum of the capped rows.
     primal : float
         An upper bound on P(w).
-    doubt : float
+    primal_slack : float
         How far below it P(w) may be.
     dual, plain_dual : float
         D at the best scale of the pair, and at scale 1.
@@ -89,11 +89,11 @@ class Point:
 
     coef: Vector
     projection: Projection
-    pull: Vector
+    dual_direction: Vector
     counts: tuple[int, int, int]
     at_cap: Vector
     primal: float
-    doubt: float
+    primal_slack: float
     dual: float
     plain_dual: float
     theta: float
@@ -218,25 +218,38 @@ class BlockRankingProblem:
         cap = projection.thresholds.cap
         m, n, d = self.n_positive, self.n_negative, self.n_features
         share = self.slope / self.curvature
-        pull = share * (totals.positive - (m / n) * totals.negative)
+        dual_direction = share * (totals.positive - (m / n) * totals.negative)
         counts = (m, 0, n) if self.k == n else (m, n, 0)
         at_cap = totals.negative if self.k == n else np.zeros(d)
         sums = np.array([cap * self.k, m * share**2, cap * self.k])
-        dual, plain, theta = self._duals(sums, pull)
+        dual, plain, theta = self._duals(sums, dual_direction)
         primal = self.slope**2 / (2.0 * self.curvature)
         top = Top(0.0, 0.0, 1e-3)
         known = Samples(np.zeros(1), np.zeros(1), np.full(1, float(n)), np.zeros(1))
         return Point(
-            np.zeros(d), projection, pull, counts, at_cap, primal, 0.0, dual, plain, theta, 1.0, cap, top, known
+            np.zeros(d),
+            projection,
+            dual_direction,
+            counts,
+            at_cap,
+            primal,
+            0.0,
+            dual,
+            plain,
+            theta,
+            1.0,
+            cap,
+            top,
+            known,
         )
 
     def weigh(
-        self, coef: Vector, projection: Projection, t: float, top: Top, also: LateReduction | None = None
+        self, coef: Vector, projection: Projection, t: float, top: Top, also: DeferredReduction | None = None
     ) -> tuple[Point, Sums]:
         """Weigh the pair of a projection at w + t step, and do something else in the same round."""
         own, scores = self.scores(t)
         edges = np.unique(top.at + AROUND * max(top.width, 1e-12 * abs(top.at), 1e-300))
-        weigh = Weigh(projection, scores, own, edges, self.slope + top.mean)
+        weigh = EvaluatePair(projection, scores, own, edges, self.slope + top.mean)
         found = self.blocks.reduce(weigh if also is None else Both(weigh, also))
         sums, counts, up, down, at_cap, tally = found[:6]
         cap = projection.thresholds.cap
@@ -247,17 +260,17 @@ class BlockRankingProblem:
             cap, down = cap - excess, down - excess * at_cap
             total_beta -= excess * float(counts[2])
         ratio = float(sums[0]) / total_beta if total_beta > 0 else 1.0
-        pull = up - ratio * down
-        dual, plain, theta = self._duals(sums[:3], pull)
+        dual_direction = up - ratio * down
+        dual, plain, theta = self._duals(sums[:3], dual_direction)
         samples = Samples(edges, *tally)
         bound = TopMean.of(samples, self.k)
-        primal, doubt = self._primal(coef, sums[3:], top.mean, bound)
+        primal, primal_slack = self._primal(coef, sums[3:], top.mean, bound)
         n_active, n_free, n_capped = (int(x) for x in counts)
         self.blocks.count((n_active + n_free + n_capped) / self.blocks.shape[0])
         new_top = Top(bound.upper, bound.at, max(2.0 * abs(bound.at - top.at), 0.25 * top.width))
         point = Point(
-            coef, projection, pull, (n_active, n_free, n_capped), at_cap,
-            primal, doubt, dual, plain, theta, ratio, cap, new_top, samples,
+            coef, projection, dual_direction, (n_active, n_free, n_capped), at_cap,
+            primal, primal_slack, dual, plain, theta, ratio, cap, new_top, samples,
         )  # fmt: skip
         return point, found[6:]
 
@@ -288,14 +301,14 @@ class BlockRankingProblem:
         scale = 1.0 / (2.0 * self.curvature * self.n_positive)
         primal = scale * max(most, 0.0) + 0.5 * self.reg * float(coef @ coef)
         spread = min(bound.upper - bound.lower, 1e300)
-        doubt = scale * (2.0 * spread * (total + count * abs(change)) + (self.n_positive - count) * change**2)
-        doubt += scale * count * change**2 if change < 0 else 0.0
-        return primal, doubt
+        primal_slack = scale * (2.0 * spread * (total + count * abs(change)) + (self.n_positive - count) * change**2)
+        primal_slack += scale * count * change**2 if change < 0 else 0.0
+        return primal, primal_slack
 
-    def _duals(self, sums: Vector, pull: Vector) -> tuple[float, float, float]:
+    def _duals(self, sums: Vector, dual_direction: Vector) -> tuple[float, float, float]:
         """D at the best scale and at scale 1, and that scale, from sums of alpha and alpha^2."""
         total, squares = float(sums[0]), float(sums[1])
-        quadratic = float(pull @ pull) / (2.0 * self.ridge) + 0.5 * self.curvature * squares
+        quadratic = float(dual_direction @ dual_direction) / (2.0 * self.ridge) + 0.5 * self.curvature * squares
         linear = self.slope * total
         theta = 0.5 * linear / quadratic if quadratic > 0 else 1.0
         values = [-(s * s * quadratic - s * linear) / self.n_positive for s in (theta, 1.0)]

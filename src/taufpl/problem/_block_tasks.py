@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Later, LateReduction, Matrix, Reduction, State, Sums, Vector
+from taufpl.operators._blocks import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
+from taufpl.projection._distributed_projection import Projection
 from taufpl.projection._round_tasks import Source
-from taufpl.projection._rounds import Projection
 
 
 def labelled(block: Block, is_positive: Any, is_used: Any | None = None) -> dict[str, Any]:
@@ -53,7 +53,11 @@ class Begin:
         own = xp.take(zeros, positive, axis=0)
         new = {**state, "scores": zeros, "moves": zeros, "own_scores": own, "own_moves": own}
         new["centre"] = xp.full_like(zeros, self.centre)
-        asked = (block.add_later(own + 1.0, positive), block.add_later(weights, None), Later.plain(xp.sum(weights)))
+        asked = (
+            block.add_deferred(own + 1.0, positive),
+            block.add_deferred(weights, None),
+            Deferred.plain(xp.sum(weights)),
+        )
         *sums, (n_negative,) = block.settle(*asked)
         counts = np.array([positive.shape[0], float(n_negative), 0.0 if block.exact else 1.0])
         return new, (counts, *sums)
@@ -187,14 +191,14 @@ class Classes:
             return found
         if not projection.thresholds.total > 0:
             u = mu = math.inf  # the pair is zero
-        ours, theirs = block.settle(alpha.split_later(u, math.inf), beta.split_later(mu, cap))
+        ours, theirs = block.settle(alpha.split_deferred(u, math.inf), beta.split_deferred(mu, cap))
         new = cls(block.xp.take(state["positive"], ours[0], axis=0), ours[1], *theirs)
         block.scratch["classes"] = (alpha, beta, key, new)
         return new
 
 
 @dataclass(frozen=True, slots=True)
-class Weigh:
+class EvaluatePair:
     """Reduction: what the pair pulls, and what a certificate takes.
 
     Attributes
@@ -216,27 +220,27 @@ class Weigh:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Sums of alpha, alpha^2, beta, losses; counts; sums of alpha x, beta x, x at the cap; tally of candidates."""
-        told: Sums = block.settle(self.later(block, state))[0]
+        told: Sums = block.settle(self.deferred(block, state))[0]
         return told
 
-    def later(self, block: Block, state: State) -> Later:
+    def deferred(self, block: Block, state: State) -> Deferred:
         """The same, together with other things."""
         xp, cap = block.xp, self.projection.thresholds.cap
         classes = Classes.of(self.projection, block, state)
         sums = (xp.sum(classes.alpha), xp.matmul(classes.alpha, classes.alpha), xp.sum(classes.beta))
         counts = np.array([x.shape[0] for x in (classes.active, classes.free, classes.capped)], dtype=np.float64)
         asked = (
-            Later.stacked(*sums, *_losses(self.own_scores, self.bend, block, state)),
-            block.add_later(classes.alpha, classes.active),
-            block.add_later(classes.beta, classes.free),
-            block.add_later(xp.ones_like(classes.capped, dtype=xp.float64), classes.capped),
-            self.scores.above(block, state, float(self.edges[0]), "top").tally_later(self.edges),
+            Deferred.stacked(*sums, *_losses(self.own_scores, self.bend, block, state)),
+            block.add_deferred(classes.alpha, classes.active),
+            block.add_deferred(classes.beta, classes.free),
+            block.add_deferred(xp.ones_like(classes.capped, dtype=xp.float64), classes.capped),
+            self.scores.above(block, state, float(self.edges[0]), "top").tally_deferred(self.edges),
         )
 
         def finish(told: Vector, up: Vector, down: Vector, at_cap: Vector, top: Matrix) -> Sums:
             return told, counts, up, down + cap * at_cap, at_cap, top
 
-        return Later.together(asked, finish)
+        return Deferred.together(asked, finish)
 
 
 def _losses(own_scores: Source, bend: float, block: Block, state: State) -> tuple[Any, Any, Any]:
@@ -277,17 +281,17 @@ class Curvature:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Counts of the rows taken, then Gram and sum of both kinds."""
-        told: Sums = block.settle(self.later(block, state))[0]
+        told: Sums = block.settle(self.deferred(block, state))[0]
         return told
 
-    def later(self, block: Block, state: State) -> Later:
+    def deferred(self, block: Block, state: State) -> Deferred:
         """The same, together with other things."""
         classes = Classes.of(self.projection, block, state)
         pairs = zip((classes.active, classes.free), self.strides, strict=True)
         taken = [rows if stride == 1 else rows[::stride] for rows, stride in pairs]
         counts = np.array([float(rows.shape[0]) for rows in taken])
-        asked = tuple(map(block.moments_later, taken, self.shifts))
-        return Later.together(asked, lambda active, free: (counts, *active, *free))
+        asked = tuple(map(block.moments_deferred, taken, self.shifts))
+        return Deferred.together(asked, lambda active, free: (counts, *active, *free))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +305,8 @@ class HessianProduct:
         """Two vectors and two numbers."""
         classes = Classes.of(self.projection, block, state)
         images = [block.dot(self.vector, rows) for rows in (classes.active, classes.free)]
-        pulls = map(block.add_later, images, (classes.active, classes.free))
-        up, down, sums = block.settle(*pulls, Later.plain(*map(block.xp.sum, images)))
+        pulls = map(block.add_deferred, images, (classes.active, classes.free))
+        up, down, sums = block.settle(*pulls, Deferred.plain(*map(block.xp.sum, images)))
         return up, down, float(sums[0]), float(sums[1])
 
 
@@ -314,14 +318,14 @@ class RowSums:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Two vectors."""
-        told: Sums = block.settle(self.later(block, state))[0]
+        told: Sums = block.settle(self.deferred(block, state))[0]
         return told
 
-    def later(self, block: Block, state: State) -> Later:
+    def deferred(self, block: Block, state: State) -> Deferred:
         """The same, together with other things."""
         xp, classes = block.xp, Classes.of(self.projection, block, state)
         pairs = ((classes.alpha, classes.active), (classes.beta, classes.free))
-        return Later.together([block.add_later(xp.ones_like(x), rows) for x, rows in pairs], lambda *sums: sums)
+        return Deferred.together([block.add_deferred(xp.ones_like(x), rows) for x, rows in pairs], lambda *sums: sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,10 +342,10 @@ class Squares:
 class Both:
     """Reduction: two in one round, and in one transfer."""
 
-    first: LateReduction
-    second: LateReduction
+    first: DeferredReduction
+    second: DeferredReduction
 
     def __call__(self, block: Block, state: State) -> Sums:
         """What the first returns, then the second."""
-        first, second = block.settle(self.first.later(block, state), self.second.later(block, state))
+        first, second = block.settle(self.first.deferred(block, state), self.second.deferred(block, state))
         return (*first, *second)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taufpl.operators._blocks import Matrix, Vector
-from taufpl.projection._pieces import Pieces
+from taufpl.projection._piecewise_linear import Pieces
 
 
 @dataclass(frozen=True, slots=True)

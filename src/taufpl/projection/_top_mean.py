@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taufpl.operators._blocks import Block, Blocks, State, Sums, Vector
-from taufpl.projection._pieces import Samples
+from taufpl.projection._piecewise_linear import Samples
 from taufpl.projection._round_tasks import Source
 
 _MOST_ROUNDS = 30

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from taufpl.projection._checks import check_k, check_total, check_weight
-from taufpl.projection._level import Above, InfeasibleError, Kind, Problem, Solution, solve
+from taufpl.projection._level_equation import Above, InfeasibleError, Kind, Problem, Solution, solve
 
 
 class ArrayReductions:

@@ -57,14 +57,14 @@ class _Point:
 
     alpha: Vector
     beta: Vector
-    pull: Vector
+    dual_direction: Vector
     positive: Vector
     negative: Vector
 
     def beyond(self, before: _Point, momentum: float) -> _Point:
         """The pair itself + momentum times the way from the one before."""
-        now = (self.alpha, self.beta, self.pull, self.positive, self.negative)
-        was = (before.alpha, before.beta, before.pull, before.positive, before.negative)
+        now = (self.alpha, self.beta, self.dual_direction, self.positive, self.negative)
+        was = (before.alpha, before.beta, before.dual_direction, before.positive, before.negative)
         return _Point(*(x + momentum * (x - y) for x, y in zip(now, was, strict=True)))
 
 
@@ -96,13 +96,13 @@ class _Run:
             alpha, beta = np.zeros(problem.n_positive), np.zeros(problem.n_negative)
             return _Point(alpha, beta, np.zeros(problem.n_features), np.zeros_like(alpha), np.zeros_like(beta))
         alpha, beta = project_topk_simplex(start.alpha, start.beta, problem.k)
-        pull = problem.combine(alpha, beta)
-        _, theta = problem.dual(alpha, float(pull @ pull))
-        return self._finish(theta * alpha, theta * beta, theta * pull)
+        dual_direction = problem.combine(alpha, beta)
+        _, theta = problem.dual(alpha, float(dual_direction @ dual_direction))
+        return self._finish(theta * alpha, theta * beta, theta * dual_direction)
 
-    def _finish(self, alpha: Vector, beta: Vector, pull: Vector) -> _Point:
-        positive, negative = self.problem.scores(pull / self.problem.ridge)
-        return _Point(alpha, beta, pull, positive, negative)
+    def _finish(self, alpha: Vector, beta: Vector, dual_direction: Vector) -> _Point:
+        positive, negative = self.problem.scores(dual_direction / self.problem.ridge)
+        return _Point(alpha, beta, dual_direction, positive, negative)
 
     def run(self) -> Result:
         settings = self.settings
@@ -126,8 +126,8 @@ class _Run:
 
     def _certify(self, at: _Point) -> None:
         problem = self.problem
-        squared = float(at.pull @ at.pull)
-        coef = at.pull / problem.ridge
+        squared = float(at.dual_direction @ at.dual_direction)
+        coef = at.dual_direction / problem.ridge
         value = problem.primal(at.positive, problem.top_mean(at.negative), squared / problem.ridge**2)
         self.tracker.see_primal(coef, value)
         self.tracker.see_dual(at.alpha, at.beta, squared)
@@ -141,14 +141,14 @@ class _Run:
             alpha, beta, self.guess = project_topk_simplex(
                 alpha, beta, problem.k, guess=self.guess, out=(alpha, beta), return_thresholds=True
             )
-            pull = problem.combine(alpha, beta)
-            if not self.backtracks or self._bounds(ahead, alpha, beta, pull):
-                return self._finish(alpha, beta, pull)
+            dual_direction = problem.combine(alpha, beta)
+            if not self.backtracks or self._bounds(ahead, alpha, beta, dual_direction):
+                return self._finish(alpha, beta, dual_direction)
             self.bound *= 2.0
 
-    def _bounds(self, ahead: _Point, alpha: Vector, beta: Vector, pull: Vector) -> bool:
+    def _bounds(self, ahead: _Point, alpha: Vector, beta: Vector, dual_direction: Vector) -> bool:
         """Whether g stays under its upper model: |dv|^2/(m reg) + c|d alpha|^2 <= L |(d alpha, d beta)|^2."""
-        moved, moved_alpha = pull - ahead.pull, alpha - ahead.alpha
+        moved, moved_alpha = dual_direction - ahead.dual_direction, alpha - ahead.alpha
         moved_beta = beta - ahead.beta
         alphas, betas = float(moved_alpha @ moved_alpha), float(moved_beta @ moved_beta)
         curvature = float(moved @ moved) / self.problem.ridge

@@ -15,7 +15,7 @@ from taufpl.problem._block_problem import BlockRankingProblem, Point, Top, Total
 from taufpl.problem._block_tasks import Keep, Pair, Recentre, Step
 from taufpl.projection import Thresholds
 from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
-from taufpl.projection._rounds import FirstRound, Projection, project_by_rounds
+from taufpl.projection._distributed_projection import FirstRound, Projection, project_by_rounds
 from taufpl.solvers._block_result import BlockResult, Book
 from taufpl.solvers._block_system import BlockSystem
 from taufpl.solvers._line_search import line_search
@@ -41,7 +41,7 @@ _MANY_INNER_STEPS = 3
 _MANY_FIRST_STEPS = 6
 _MODEL_STEPS = 30
 # A bound on P is made exact where it leaves more of the gap in doubt than this share.
-_DOUBT = 0.1
+_MOST_SLACK = 0.1
 # Rounding of single-precision scores may spoil a certificate so many times before the solver gives up.
 _MOST_CERTIFICATES = 6
 
@@ -180,11 +180,11 @@ class _Run:
         """Report both values; return the inner and the proximal share of the gap P - D."""
         problem, point = self.problem, self.point
         primal = point.primal
-        if point.doubt > _DOUBT * max(primal - point.plain_dual, 0.1 * self.settings.tol * primal):
+        if point.primal_slack > _MOST_SLACK * max(primal - point.plain_dual, 0.1 * self.settings.tol * primal):
             primal, top = problem.exact_primal(self.here, self.t, point.top, point.samples)
             self.point = point = _with_primal(point, primal, top)
         self.book.see(self.here, primal, point.dual)
-        residual = problem.ridge * self.here - point.pull
+        residual = problem.ridge * self.here - point.dual_direction
         inner = float(residual @ residual) / (2.0 * problem.ridge * problem.n_positive)
         return inner, max(primal - point.plain_dual - inner, 0.0)
 
@@ -267,7 +267,7 @@ class _Run:
 
     def _advance(self, shares: tuple[float, float]) -> None:
         problem, point = self.problem, self.point
-        gradient = problem.ridge * self.here - point.pull
+        gradient = problem.ridge * self.here - point.dual_direction
         if not point.projection.thresholds.total > 0:
             step, self.foreseen = gradient / -problem.ridge, None  # no row pulls: psi is its penalty alone
         else:
@@ -348,7 +348,7 @@ def _between(before: Thresholds, tried: float, there: Thresholds, t: float) -> T
 
 
 def _with_primal(point: Point, primal: float, top: Top) -> Point:
-    return replace(point, primal=primal, doubt=0.0, top=top)
+    return replace(point, primal=primal, primal_slack=0.0, top=top)
 
 
 @dataclass(frozen=True, slots=True)

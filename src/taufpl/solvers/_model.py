@@ -58,14 +58,14 @@ class Held:
         Mean target of the projection at delta = 0.
     rate : float
         How fast targets follow the scores.
-    pull : ndarray
+    dual_direction : ndarray
         Sum of entry times row at delta = 0.
     """
 
     moments: Moments
     target: float
     rate: float
-    pull: Vector
+    dual_direction: Vector
 
     def target_at(self, delta: Vector) -> float:
         """Mean target at w + delta."""
@@ -75,13 +75,13 @@ class Held:
         """Sum of entry times row at w + delta, when the threshold has grown by shift."""
         count, mean = self.moments.count, self.moments.mean
         moved = self.rate * float(mean @ delta) - shift
-        return self.pull + self.rate * (self.moments.gram @ delta) + (count * moved) * mean
+        return self.dual_direction + self.rate * (self.moments.gram @ delta) + (count * moved) * mean
 
     def pull_along(self, step: Vector, delta: Vector) -> tuple[float, float, float]:
         """Constant, slope in t, and slope in the shift, of step . pull_at(delta + t step, shift)."""
         along = self.moments.count * float(self.moments.mean @ step)
         image = self.rate * (self.moments.gram @ step + along * self.moments.mean)
-        return float(self.pull @ step + image @ delta), float(image @ step), -along
+        return float(self.dual_direction @ step + image @ delta), float(image @ step), -along
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class FrozenModel:
         chosen: WorkingSet,
         scores: tuple[Vector, Vector],
         maximiser: Maximiser,
-        pull: Vector,
+        dual_direction: Vector,
         running: tuple[RunningMoments, RunningMoments],
     ) -> None:
         problem, thresholds = smoothing.problem, maximiser.thresholds
@@ -166,7 +166,7 @@ class FrozenModel:
         self.tried: tuple[float, Vector, Vector, Maximiser | None] = (0.0, *scores, None)
         self._hold_capped(smoothing, chosen.capped, scores[1])
         self.free = self._hold_free(smoothing, chosen.free, scores[1], maximiser.beta, running[1])
-        self.active = self._hold_active(problem, chosen.active, scores[0], pull, running[0])
+        self.active = self._hold_active(problem, chosen.active, scores[0], dual_direction, running[0])
 
     def _hold_capped(self, smoothing: Smoothing, capped: Rows, scores: Vector) -> None:
         problem = smoothing.problem
@@ -183,19 +183,21 @@ class FrozenModel:
     ) -> Held:
         problem = smoothing.problem
         rows = problem.negative_rows[free]
-        pull = problem.operator.rmatvec_rows(beta[free], rows) if len(rows) else np.zeros(problem.n_features)
+        dual_direction = problem.operator.rmatvec_rows(beta[free], rows) if len(rows) else np.zeros(problem.n_features)
         target = _mean_target(smoothing, scores, free)
-        return Held(running.update(np.sort(rows)), target, smoothing.sigma, pull)
+        return Held(running.update(np.sort(rows)), target, smoothing.sigma, dual_direction)
 
     def _hold_active(
-        self, problem: RankingProblem, active: Rows, scores: Vector, pull: Vector, running: RunningMoments
+        self, problem: RankingProblem, active: Rows, scores: Vector, dual_direction: Vector, running: RunningMoments
     ) -> Held:
         """What is left of the whole sum belongs to the positives that are held: their rows need not be read."""
-        pull = pull - self._followed_pull(self.now.alpha, self.now.beta) + self.free.pull
-        pull += (self.start.cap * self.n_capped) * self.capped_mean
+        dual_direction = (
+            dual_direction - self._followed_direction(self.now.alpha, self.now.beta) + self.free.dual_direction
+        )
+        dual_direction += (self.start.cap * self.n_capped) * self.capped_mean
         rate = -1.0 / self.shape.curvature
         target = -rate * (self.shape.slope - _mean(scores[active]))
-        return Held(running.update(np.sort(problem.positive_rows[active])), target, rate, pull)
+        return Held(running.update(np.sort(problem.positive_rows[active])), target, rate, dual_direction)
 
     def minimise(self, coef: Vector, gradient: Vector, enough: float, max_iter: int) -> tuple[Vector, int]:
         """Go from w until |gradient|^2 <= enough; return the way gone and the number of steps."""
@@ -256,7 +258,7 @@ class FrozenModel:
         """How far the thresholds of alpha and of beta have moved since the model was made."""
         return (thresholds.lam - self.start.lam) / self.shape.weight, _difference(thresholds.mu, self.start.mu)
 
-    def _followed_pull(self, alpha: Vector, beta: Vector) -> Vector:
+    def _followed_direction(self, alpha: Vector, beta: Vector) -> Vector:
         weights = np.concatenate((alpha, -beta))
         rows = np.flatnonzero(weights)
         return self.rows.rmatvec_rows(weights[rows], rows)
@@ -264,7 +266,7 @@ class FrozenModel:
     def _pull(self, delta: Vector, now: Maximiser) -> Vector:
         """X+' alpha - X-' beta in the model."""
         shift_active, shift_free = self._shifts(now.thresholds)
-        total = self._followed_pull(now.alpha, now.beta)
+        total = self._followed_direction(now.alpha, now.beta)
         if self.active.moments.count:
             total += self.active.pull_at(delta, shift_active)
         if self.free.moments.count:

@@ -12,13 +12,13 @@ from taufpl.operators._blas import one_blas_thread
 from taufpl.problem import RankingProblem
 from taufpl.projection import project_topk_simplex
 from taufpl.solvers._line_search import line_search
-from taufpl.solvers._memory import Memory
 from taufpl.solvers._model import FrozenModel, WorkingSet
 from taufpl.solvers._moments import RunningMoments
 from taufpl.solvers._newton_system import DiagonalEstimate, KrylovSystem
-from taufpl.solvers._reduce import Reduction, is_wide
 from taufpl.solvers._result import Callback, Result, Status, Tracker
+from taufpl.solvers._row_space import Reduction, is_wide
 from taufpl.solvers._smoothing import Maximiser, Smoothing, Vector
+from taufpl.solvers._warm_start import Memory
 
 # An inner problem that takes more steps than this, or many short ones in a row, is made easier by a smaller sigma.
 _MOST_INNER_STEPS = 12
@@ -190,8 +190,8 @@ class _Run:
             alpha, beta, squared = start.alpha, start.beta.copy(), memory.squared_norm
         else:
             alpha, beta = project_topk_simplex(start.alpha, start.beta, problem.k)
-            pull = problem.combine(alpha, beta)
-            squared = float(pull @ pull)
+            dual_direction = problem.combine(alpha, beta)
+            squared = float(dual_direction @ dual_direction)
         self.tracker.see_dual(alpha, beta, squared)
         _, theta = problem.dual(alpha, squared)
         beta *= theta
@@ -211,8 +211,8 @@ class _Run:
         settings = self.settings
         best, waited = math.inf, 0
         while True:
-            now, pull = self._maximise()
-            shares = self._certify(now, pull)
+            now, dual_direction = self._maximise()
+            shares = self._certify(now, dual_direction)
             if self.tracker.record():
                 return self._result(Status.CONVERGED)
             best, waited = (self.tracker.gap, 0) if self.tracker.gap < best else (best, waited + 1)
@@ -223,10 +223,10 @@ class _Run:
             if self.tracker.n_passes >= settings.max_passes:
                 return self._result(Status.MAX_PASSES)
             if self._adapt(now, shares):
-                now, pull = self._maximise()
-            gradient = self.problem.ridge * self.coef - pull
+                now, dual_direction = self._maximise()
+            gradient = self.problem.ridge * self.coef - dual_direction
             enough = self.pace.inner * max(shares[1], 0.1 * settings.tol * self.tracker.primal)
-            self._advance(now, pull, gradient, enough)
+            self._advance(now, dual_direction, gradient, enough)
 
     def _result(self, status: Status) -> Result:
         result = self.tracker.result(status, self.n_iter, self.smoothing.guess, self.smoothing.sigma)
@@ -246,17 +246,17 @@ class _Run:
         now = self.smoothing.maximise(self.positive, self.negative)
         return now, self.problem.combine(now.alpha, now.beta)
 
-    def _certify(self, now: Maximiser, pull: Vector) -> tuple[float, float]:
+    def _certify(self, now: Maximiser, dual_direction: Vector) -> tuple[float, float]:
         """Report both values; return the inner and the proximal share of the gap P - D."""
         problem = self.problem
         top = problem.top_mean(self.negative)
         primal = problem.primal(self.positive, top, float(self.coef @ self.coef))
         self.tracker.see_primal(self.coef, primal)
-        squared = float(pull @ pull)
+        squared = float(dual_direction @ dual_direction)
         self.tracker.see_dual(now.alpha, now.beta, squared)
         conjugates = float(problem.loss.conjugate(now.alpha).sum())
         dual = -(squared / (2.0 * problem.ridge) + conjugates) / problem.n_positive
-        residual = problem.ridge * self.coef - pull
+        residual = problem.ridge * self.coef - dual_direction
         inner = float(residual @ residual) / (2.0 * problem.ridge * problem.n_positive)
         return inner, max(primal - dual - inner, 0.0)
 
@@ -273,13 +273,13 @@ class _Run:
         self.n_inner = self.n_short = 0
         return True
 
-    def _advance(self, now: Maximiser, pull: Vector, gradient: Vector, enough: float) -> None:
+    def _advance(self, now: Maximiser, dual_direction: Vector, gradient: Vector, enough: float) -> None:
         """Propose a step and search along it."""
         squared_enough = 2.0 * self.problem.ridge * self.problem.n_positive * enough
         if not now.thresholds.total > 0:
             step = gradient / -self.problem.ridge  # no row pulls: psi is its penalty alone
         elif self.factored:
-            step = self._propose_by_model(now, pull, gradient, 0.1 * squared_enough)
+            step = self._propose_by_model(now, dual_direction, gradient, 0.1 * squared_enough)
         else:
             step = self._propose_by_krylov(now, gradient, squared_enough)
         t = self._search(step, gradient)
@@ -289,7 +289,7 @@ class _Run:
         self.n_iter += 1
         self.n_inner += 1
 
-    def _propose_by_model(self, now: Maximiser, pull: Vector, gradient: Vector, enough: float) -> Vector:
+    def _propose_by_model(self, now: Maximiser, dual_direction: Vector, gradient: Vector, enough: float) -> Vector:
         problem = self.problem
         if self.running is None:
             self.running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
@@ -297,7 +297,7 @@ class _Run:
         size = int(max(self.settings.working_set * problem.n_features, _LEAST_FOLLOWED * problem.n_negative)) + 50
         chosen = WorkingSet.nearest(self.smoothing, now, mobility, size)
         scores = (self.positive, self.negative)
-        model = FrozenModel(self.smoothing, chosen, scores, now, pull, self.running)
+        model = FrozenModel(self.smoothing, chosen, scores, now, dual_direction, self.running)
         step, _ = model.minimise(self.coef, gradient, enough, self.model_steps)
         return step
 

@@ -21,14 +21,14 @@ from taufpl.operators._threads import n_threads
 _MEMORY_A_THREAD = 1 << 31
 
 
-def is_elsewhere(X: Any) -> bool:
+def is_remote(X: Any) -> bool:
     """Whether X is for :func:`as_blocks`: a dask collection, or an array of another library than NumPy and SciPy.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from taufpl.operators import is_elsewhere
-    >>> is_elsewhere(np.eye(2)), is_elsewhere([[1, 2]])
+    >>> from taufpl.operators import is_remote
+    >>> is_remote(np.eye(2)), is_remote([[1, 2]])
     (False, False)
     """
     return source.is_collection(X) or is_foreign_array(X)

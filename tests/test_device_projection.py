@@ -18,8 +18,8 @@ from block_cases import (
 from projection_cases import draw
 from reference import exact_simplex
 from taufpl.projection import Thresholds, _in_place, project_topk_simplex
-from taufpl.projection._in_place import SolveInPlace
-from taufpl.projection._rounds import project_by_rounds
+from taufpl.projection._device_projection import SolveOnDevice
+from taufpl.projection._distributed_projection import project_by_rounds
 
 LIBRARIES = [strict_array, torch_tensor, cuda_tensor]
 
@@ -168,7 +168,7 @@ def test_says_when_entries_below_the_floor_are_needed(convert):
     answer = project_by_rounds(in_one_place(alpha, beta, convert)[0], task).thresholds
     for floor, enough in ((answer.mu - 0.01, True), (answer.mu + 0.1, False), (np.max(beta) - 1e-3, False)):
         blocks, _ = in_one_place(alpha, beta, convert)  # what was selected above a lower floor would be enough
-        found, is_lower = blocks.reduce(SolveInPlace(task.alpha, task.beta, floor, 300, 2.0, 0.0))
+        found, is_lower = blocks.reduce(SolveOnDevice(task.alpha, task.beta, floor, 300, 2.0, 0.0))
         assert (found is not None) == enough
         assert is_lower != enough
         if enough:

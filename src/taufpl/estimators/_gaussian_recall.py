@@ -36,7 +36,7 @@ _WIDTHS = (1.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class NegativeMoments:
     """Moments of the data, computed once for all fits on the same rows.
 
     Attributes
@@ -54,7 +54,7 @@ class Spread:
     variances: Vector
 
     @classmethod
-    def of(cls, problem: RankingProblem) -> Spread:
+    def of(cls, problem: RankingProblem) -> NegativeMoments:
         """Up to two passes over the rows of the problem."""
         operator, negatives = problem.operator, problem.negative_rows
         both = np.concatenate((problem.positive_rows, negatives))
@@ -64,10 +64,10 @@ class Spread:
             return cls(mean, gram / negatives.size, variances)
         return cls(*mean_and_variances(operator, negatives), variances)
 
-    def of_features(self, columns: NDArray[np.intp]) -> Spread:
+    def of_features(self, columns: NDArray[np.intp]) -> NegativeMoments:
         """Moments of some of the features."""
         own = np.ix_(columns, columns) if self.covariance.ndim == 2 else columns
-        return Spread(self.mean[columns], self.covariance[own], self.variances[columns])
+        return NegativeMoments(self.mean[columns], self.covariance[own], self.variances[columns])
 
     def negative_variances(self) -> Vector:
         """Variance of each feature over the negatives."""
@@ -105,7 +105,7 @@ class NormalRecall:
     ----------
     problem : RankingProblem
         Gives the data; its k and reg do not matter.
-    spread : Spread
+    spread : NegativeMoments
         Of the same negatives.
     tau : float
     width : float
@@ -114,7 +114,9 @@ class NormalRecall:
         Relative to the variance of each feature.
     """
 
-    def __init__(self, problem: RankingProblem, spread: Spread, tau: float, width: float, ridge: float) -> None:
+    def __init__(
+        self, problem: RankingProblem, spread: NegativeMoments, tau: float, width: float, ridge: float
+    ) -> None:
         self.problem = problem
         self.mean = spread.mean
         self.metric = spread.ridged(ridge)
@@ -133,12 +135,12 @@ class NormalRecall:
         margins = (operator.matvec_rows(coef, rows) - float(self.mean @ coef)) / length
         caught = expit((margins - self.quantile) / self.width)
         slopes = caught * (1.0 - caught) / (self.width * rows.size)
-        pull = operator.rmatvec_rows(slopes, rows) - float(slopes.sum()) * self.mean
-        return float(caught.mean()), pull / length - float(slopes @ margins) / length**2 * product
+        dual_direction = operator.rmatvec_rows(slopes, rows) - float(slopes.sum()) * self.mean
+        return float(caught.mean()), dual_direction / length - float(slopes @ margins) / length**2 * product
 
 
 def fit_normal(
-    problem: RankingProblem, spread: Spread, tau: float, ridge: float, start: Vector, max_iter: int = 30
+    problem: RankingProblem, spread: NegativeMoments, tau: float, ridge: float, start: Vector, max_iter: int = 30
 ) -> NormalRanking:
     """Climb J from a direction that is not 0, with a wide sigmoid first and a narrower one then.
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from taufpl._kernels import _chords
-from taufpl.operators._blocks import Block, Later, Matrix, Ordered, Selected, State, Sums, Vector
-from taufpl.projection._pieces import Root
+from taufpl.operators._blocks import Block, Deferred, Matrix, Ordered, Selected, State, Sums, Vector
+from taufpl.projection._piecewise_linear import Root
 from taufpl.projection._round_tasks import Source
 
 # Entries of each vector that the first chords go through, and of each chord that is looked at more closely.
@@ -29,7 +29,7 @@ _MOST_LOOKS = 12
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What `SolveInPlace` tells.
+    """What `SolveOnDevice` tells.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class SolveInPlace:
+class SolveOnDevice:
     """Task for blocks in one place: the answer, if there is one, and whether it takes entries below the floor.
 
     There is none where it is special: zero, or shared by the k largest entries. Entries are finite.
@@ -76,7 +76,7 @@ class SolveInPlace:
             return None, beta.size <= self.k
         parts = alpha.first_parts(), beta.first_parts()
         for _ in range(_MOST_LOOKS):
-            block.settle(alpha.learn_later(parts[0]), beta.learn_later(parts[1]))
+            block.settle(alpha.learn_deferred(parts[0]), beta.learn_deferred(parts[1]))
             found = _chords.solve(alpha.known, alpha.size, beta.known, beta.size, self.k, self.weight, self.balance)
             if found is None:
                 break
@@ -132,7 +132,7 @@ class _Line:
         """Ranks of a sample of all entries."""
         return [slice(0, self.size, -(-self.size // _SAMPLE))]
 
-    def learn_later(self, parts: list[slice]) -> Later:
+    def learn_deferred(self, parts: list[slice]) -> Deferred:
         """Learn about the entries at some ranks, and forget others between these."""
         asked = [x[part] for part in parts for x in (self.turned, self.running)]
 
@@ -145,7 +145,7 @@ class _Line:
                 pieces = [x for x in (self.known[:, :start], new, self.known[:, stop:]) if x.shape[1]]
                 self.known = np.concatenate(pieces, axis=1) if len(pieces) > 1 else new
 
-        return Later(tuple(asked), finish)
+        return Deferred(tuple(asked), finish)
 
     def closer(self, places: list[int]) -> list[slice]:
         """Ranks to learn about for thresholds on chords below some known entries; none where these are exact."""

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators._blocks import Blocks, Matrix, Reduction, Sums, Vector
-from taufpl.projection._in_place import SolveInPlace
-from taufpl.projection._pieces import Equation, Pieces, Root, Samples, distinct
+from taufpl.projection._device_projection import SolveOnDevice
+from taufpl.projection._piecewise_linear import Equation, Pieces, Root, Samples, distinct
 from taufpl.projection._round_tasks import Fetch, Look, Sample, Source
 from taufpl.projection._segments import Segment, assembled, moved_over
 from taufpl.projection._thresholds import Thresholds, next_widths
@@ -207,7 +207,7 @@ class _Search:
         """The answer, where all entries lie in one place; None where it is special."""
         task = self.task
         for factor in (1.0, 16.0):
-            found, is_lower = run(SolveInPlace(*self.sources, factor * floor, task.k, task.weight, self.balance))
+            found, is_lower = run(SolveOnDevice(*self.sources, factor * floor, task.k, task.weight, self.balance))
             if found is not None:
                 self.floors = (-math.inf, factor * floor)
                 return self._answer(found.root, found.moved, float(found.n_held))

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Later, State, Sums, Vector
-from taufpl.projection._rounds import Projection
+from taufpl.operators._blocks import Block, Deferred, State, Sums, Vector
+from taufpl.projection._distributed_projection import Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,11 @@ class HeldMoments:
         counts = np.array([x.shape[0] for x in (active, free, capped, *taken)], dtype=np.float64)
         above = xp.take(split.beta, split.capped, axis=0)
         distances, own, other, *pulls = block.settle(
-            Later.stacked(*map(xp.sum, (alpha, beta, above))),
-            *map(block.moments_later, taken, self.shifts),
-            block.add_later(alpha, active),
-            block.add_later(beta, free),
-            block.add_later(xp.ones_like(above), capped),
+            Deferred.stacked(*map(xp.sum, (alpha, beta, above))),
+            *map(block.moments_deferred, taken, self.shifts),
+            block.add_deferred(alpha, active),
+            block.add_deferred(beta, free),
+            block.add_deferred(xp.ones_like(above), capped),
         )
         return (counts, distances, *own, *other, *pulls)
 
