@@ -22,11 +22,13 @@ import numpy as np
 import torch
 
 from taufpl.operators import as_operator
-from taufpl.operators._block_arrays import ArrayBlock
-from taufpl.operators._local_blocks import LocalBlocks
+from taufpl.operators.remote._arrays import ArrayBlock
+from taufpl.operators.remote._local import LocalBlocks
 from taufpl.problem import RankingProblem, _block_tasks, top_count
-from taufpl.problem._block_problem import BlockRankingProblem
-from taufpl.projection import _device_projection, _round_tasks, _top_mean
+from taufpl.problem.remote._problem import BlockRankingProblem
+from taufpl.projection.remote import _device as _device_projection
+from taufpl.projection.remote import _tasks as _round_tasks
+from taufpl.projection.remote import _top_mean
 from taufpl.solvers import Newton, _block_newton
 from taufpl.solvers._block_newton import BlockNewton
 from taufpl.solvers._block_result import BlockResult

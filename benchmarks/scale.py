@@ -36,9 +36,9 @@ from distributed import Client, LocalCluster
 
 from taufpl.estimators._block_table import Part
 from taufpl.operators import FileRows, as_blocks, as_operator
-from taufpl.operators._block_labels import divide
+from taufpl.operators.remote._labels import divide
 from taufpl.problem import RankingProblem
-from taufpl.problem._block_problem import BlockRankingProblem
+from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.solvers import Newton
 from taufpl.solvers._block_newton import BlockNewton, BlockResult
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from projection_cases import FAMILIES
-from taufpl.operators._local_blocks import LocalBlocks, as_block
-from taufpl.problem._block_problem import BlockRankingProblem
-from taufpl.problem._block_tasks import labelled
-from taufpl.projection._distributed_projection import Task
-from taufpl.projection._round_tasks import Source
+from taufpl.operators.remote._local import LocalBlocks, as_block
+from taufpl.problem.remote._problem import BlockRankingProblem
+from taufpl.problem.remote._tasks import labelled
+from taufpl.projection.remote._distributed import Task
+from taufpl.projection.remote._tasks import Source
 
 # Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
 AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})

@@ -8,13 +8,13 @@ import pytest
 from block_cases import AWKWARD, projected, projection_task, sizes, strict_array, torch_tensor, vectors_in_blocks
 from projection_cases import draw
 from reference import exact_simplex
-from taufpl.operators._block_numpy import NumpyBlock
-from taufpl.operators._local_blocks import LocalBlocks, as_block
+from taufpl.operators.remote._local import LocalBlocks, as_block
+from taufpl.operators.remote._numpy import NumpyBlock
 from taufpl.projection import Thresholds, project_topk_simplex
-from taufpl.projection._distributed_projection import project_by_rounds
-from taufpl.projection._piecewise_linear import Samples
-from taufpl.projection._round_tasks import Look, Source
-from taufpl.projection._top_mean import top_mean_by_rounds
+from taufpl.projection.remote._distributed import project_by_rounds
+from taufpl.projection.remote._piecewise_linear import Samples
+from taufpl.projection.remote._tasks import Look, Source
+from taufpl.projection.remote._top_mean import top_mean_by_rounds
 
 LIBRARIES = [pytest.param(np.asarray, id="numpy"), strict_array, torch_tensor]
 

@@ -15,11 +15,11 @@ from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
 from taufpl import TauFPLRanker
 from taufpl.operators import FileRows, _dask_shared, as_blocks, as_operator, is_remote, lazy_labels, linear_scores
-from taufpl.operators import _dask_source as source
-from taufpl.operators._block_labels import check_rows, divide
-from taufpl.operators._block_order import Entries, order_statistic
-from taufpl.operators._dask_shared import settle_shared, shared_results
-from taufpl.operators._local_blocks import LocalBlocks
+from taufpl.operators.remote._labels import check_rows, divide
+from taufpl.operators.remote._local import LocalBlocks
+from taufpl.operators.remote._order import Entries, order_statistic
+from taufpl.operators.remote.dask import _source as source
+from taufpl.operators.remote.dask._shared import settle_shared, shared_results
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)

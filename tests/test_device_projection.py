@@ -17,9 +17,9 @@ from block_cases import (
 )
 from projection_cases import draw
 from reference import exact_simplex
-from taufpl.projection import Thresholds, _in_place, project_topk_simplex
-from taufpl.projection._device_projection import SolveOnDevice
-from taufpl.projection._distributed_projection import project_by_rounds
+from taufpl.projection import Thresholds, _device_projection, project_topk_simplex
+from taufpl.projection.remote._device import SolveOnDevice
+from taufpl.projection.remote._distributed import project_by_rounds
 
 LIBRARIES = [strict_array, torch_tensor, cuda_tensor]
 
@@ -62,7 +62,7 @@ def test_awkward_families_against_exact_arithmetic(name, convert):
 def few_at_a_time(monkeypatch):
     """Constants under which small vectors take as many looks as very long ones."""
     for name, value in (("_SAMPLE", 8), ("_CLOSER_SAMPLE", 4), ("_MANY", 16), ("_MOST_LOOKS", 60)):
-        monkeypatch.setattr(_in_place, name, value)
+        monkeypatch.setattr(_device_projection, name, value)
 
 
 def tied_case(rng):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 
 from recall_cases import TAU, logistic, partly_separable, pose
-from taufpl.estimators import _normal
+from taufpl.estimators import _gaussian_recall
 from taufpl.estimators._gaussian_recall import NegativeMoments, NormalRecall, fit_normal
 from taufpl.thresholding import share_above
 
@@ -15,7 +15,7 @@ from taufpl.thresholding import share_above
 @pytest.mark.parametrize("most_features", [1000, 5])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
 def test_gradient(ridge, most_features, layout, monkeypatch):
-    monkeypatch.setattr(_normal, "_MOST_FEATURES", most_features)
+    monkeypatch.setattr(_gaussian_recall, "_MOST_FEATURES", most_features)
     X, y = partly_separable(n=500, m=100)
     problem = pose(layout(X), y)
     recall = NormalRecall(problem, NegativeMoments.of(problem), 0.02, 0.5, ridge)
@@ -34,7 +34,7 @@ def test_moments_of_the_negatives(layout, monkeypatch):
     spread = NegativeMoments.of(problem)
     np.testing.assert_allclose(spread.mean, X[y == 0].mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(spread.covariance, np.cov(X[y == 0].T, bias=True), atol=1e-12)
-    monkeypatch.setattr(_normal, "_MOST_FEATURES", 5)
+    monkeypatch.setattr(_gaussian_recall, "_MOST_FEATURES", 5)
     np.testing.assert_allclose(NegativeMoments.of(problem).covariance, X[y == 0].var(axis=0), atol=1e-12)
     np.testing.assert_allclose(spread.variances, X.var(axis=0), atol=1e-12)
     unit, mean = spread.standardised(np.arange(10.0))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators import Block
-from taufpl.operators._blocks import State
+from taufpl.operators.remote._blocks import State
 
 Codes = NDArray[np.int32]
 # Of negatives, then of positives.

@@ -21,7 +21,7 @@ from taufpl.estimators._plan import Plan
 from taufpl.estimators._search import possible_folds
 from taufpl.estimators._strategies import Outcome, evidence_from_counts, rescaled, round_rules
 from taufpl.operators import Block
-from taufpl.operators._blocks import State, Sums
+from taufpl.operators.remote._blocks import State, Sums
 from taufpl.thresholding import (
     BlockSample,
     CrossFitRule,

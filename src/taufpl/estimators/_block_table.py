@@ -15,11 +15,11 @@ from taufpl._sklearn import check_feature_names, check_n_features
 from taufpl.estimators._block_parts import AssignParts, Division, Pair
 from taufpl.estimators._labels import order_labels
 from taufpl.operators import Block, Blocks, as_blocks, is_remote
-from taufpl.operators._block_labels import check_rows, divide, label_counts
-from taufpl.operators._blocks import State
 from taufpl.operators._compat import is_foreign_array
-from taufpl.operators._foreign import rows_on_host, to_numpy
 from taufpl.operators._remote import header
+from taufpl.operators.remote._blocks import State
+from taufpl.operators.remote._foreign import rows_on_host, to_numpy
+from taufpl.operators.remote._labels import check_rows, divide, label_counts
 
 _CODES = "part"
 

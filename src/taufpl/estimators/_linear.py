@@ -20,8 +20,8 @@ from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_remote, lazy_labels, linear_scores
-from taufpl.operators._foreign import to_numpy
-from taufpl.operators._lazy_scores import fetched
+from taufpl.operators.remote._foreign import to_numpy
+from taufpl.operators.remote._scores import fetched
 from taufpl.problem import BlockRankingProblem, RankingProblem
 from taufpl.thresholding import top_threshold
 

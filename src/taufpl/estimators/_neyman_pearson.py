@@ -37,7 +37,7 @@ from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMix
 from taufpl.estimators._units import refuse_units
 from taufpl.operators import is_remote, lazy_labels
 from taufpl.operators._compat import is_foreign_array
-from taufpl.operators._foreign import like, to_numpy
+from taufpl.operators.remote._foreign import like, to_numpy
 from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, TrainQuantile
 
 Vector = NDArray[np.float64]

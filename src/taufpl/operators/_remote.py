@@ -6,16 +6,16 @@ import sys
 from typing import Any
 
 from taufpl._extras import require
-from taufpl.operators import _dask_source as source
-from taufpl.operators._blocks import Blocks
 from taufpl.operators._compat import is_foreign_array
-from taufpl.operators._dask_chunks import first_state
-from taufpl.operators._dask_place import place_on_workers, workers_room
-from taufpl.operators._dask_shared import settle_shared
-from taufpl.operators._foreign import as_floats
-from taufpl.operators._lazy_block import LazyBlock
-from taufpl.operators._local_blocks import LocalBlocks
 from taufpl.operators._threads import n_threads
+from taufpl.operators.remote._blocks import Blocks
+from taufpl.operators.remote._foreign import as_floats
+from taufpl.operators.remote._lazy_block import LazyBlock
+from taufpl.operators.remote._local import LocalBlocks
+from taufpl.operators.remote.dask import _source as source
+from taufpl.operators.remote.dask._chunks import first_state
+from taufpl.operators.remote.dask._place import place_on_workers, workers_room
+from taufpl.operators.remote.dask._shared import settle_shared
 
 # Without a cluster every thread holds one block at a time, of a sixteenth of this: 128 MiB.
 _MEMORY_A_THREAD = 1 << 31

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from taufpl.operators import as_operator
 from taufpl.operators._stack import stacked
-from taufpl.problem._block_problem import BlockRankingProblem, Point
-from taufpl.problem._working_set import HeldMoments, Near, NearRows
+from taufpl.problem.remote._problem import BlockRankingProblem, Point
+from taufpl.problem.remote._working_set import HeldMoments, Near, NearRows
 from taufpl.solvers._model import FrozenModel, Held, Shape
 from taufpl.solvers._moments import Moments
 from taufpl.solvers._smoothing import Maximiser

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._blas import one_blas_thread
-from taufpl.operators._blocks import Reduction, Sums
-from taufpl.problem._block_problem import BlockRankingProblem, Point, Top, Totals
-from taufpl.problem._block_tasks import Keep, Pair, Recentre, Step
+from taufpl.operators.remote._blocks import Reduction, Sums
+from taufpl.problem.remote._problem import BlockRankingProblem, Point, Top, Totals
+from taufpl.problem.remote._tasks import Keep, Pair, Recentre, Step
 from taufpl.projection import Thresholds
 from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
-from taufpl.projection._distributed_projection import FirstRound, Projection, project_by_rounds
+from taufpl.projection.remote._distributed import FirstRound, Projection, project_by_rounds
 from taufpl.solvers._block_result import BlockResult, Book
 from taufpl.solvers._block_system import BlockSystem
 from taufpl.solvers._line_search import line_search

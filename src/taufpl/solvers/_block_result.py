@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.problem._block_problem import BlockRankingProblem
+from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.solvers._result import Callback, Record, Status
 
 Vector = NDArray[np.float64]

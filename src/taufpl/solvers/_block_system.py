@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._base import add_square
-from taufpl.operators._blocks import DeferredReduction, Sums
-from taufpl.problem._block_problem import BlockRankingProblem, Point, Totals
-from taufpl.problem._block_tasks import Curvature, HessianProduct, RowSums, Squares
+from taufpl.operators.remote._blocks import DeferredReduction, Sums
+from taufpl.problem.remote._problem import BlockRankingProblem, Point, Totals
+from taufpl.problem.remote._tasks import Curvature, HessianProduct, RowSums, Squares
 from taufpl.projection import Thresholds
-from taufpl.projection._distributed_projection import Projection
+from taufpl.projection.remote._distributed import Projection
 from taufpl.solvers._block_model import BlockModel, scaled_moments
 from taufpl.solvers._moments import Moments
 from taufpl.solvers._newton_system import conjugate_gradients, solve_dense

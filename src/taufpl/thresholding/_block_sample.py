@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators import Block, Blocks
-from taufpl.operators._block_order import order_statistic
-from taufpl.operators._blocks import State, Sums
+from taufpl.operators.remote._blocks import State, Sums
+from taufpl.operators.remote._order import order_statistic
 from taufpl.thresholding._checks import Scores
 from taufpl.thresholding._sample import Sample
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Blocks, State, Sums, Vector
-from taufpl.projection._piecewise_linear import Samples
-from taufpl.projection._round_tasks import Source
+from taufpl.operators.remote._blocks import Block, Blocks, State, Sums, Vector
+from taufpl.projection.remote._piecewise_linear import Samples
+from taufpl.projection.remote._tasks import Source
 
 _MOST_ROUNDS = 30
 _SCALES = 4.0 ** np.arange(-7, 2)

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Blocks, Matrix, Reduction, Sums, Vector
-from taufpl.projection._device_projection import SolveOnDevice
-from taufpl.projection._piecewise_linear import Equation, Pieces, Root, Samples, distinct
-from taufpl.projection._round_tasks import Fetch, Look, Sample, Source
-from taufpl.projection._segments import Segment, assembled, moved_over
+from taufpl.operators.remote._blocks import Blocks, Matrix, Reduction, Sums, Vector
 from taufpl.projection._thresholds import Thresholds, next_widths
+from taufpl.projection.remote._device import SolveOnDevice
+from taufpl.projection.remote._piecewise_linear import Equation, Pieces, Root, Samples, distinct
+from taufpl.projection.remote._segments import Segment, assembled, moved_over
+from taufpl.projection.remote._tasks import Fetch, Look, Sample, Source
 
 # Entries that may come to the caller, and size of the sample that a projection without a guess begins with.
 MOST_ENTRIES = 4096

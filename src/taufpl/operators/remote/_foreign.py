@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from taufpl.operators._block_sparse_torch import is_sparse_tensor
 from taufpl.operators._compat import array_compat, is_foreign_array, namespace
-from taufpl.operators._local_blocks import as_block
+from taufpl.operators.remote._local import as_block
+from taufpl.operators.remote._sparse_torch import is_sparse_tensor
 
 Array = NDArray[Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._block_numpy import NumpyBlock
-from taufpl.operators._blocks import Block
-from taufpl.operators._local_blocks import LoadedBlock, as_block
+from taufpl.operators.remote._blocks import Block
+from taufpl.operators.remote._local import LoadedBlock, as_block
+from taufpl.operators.remote._numpy import NumpyBlock
 
 
 class LazyBlock(LoadedBlock):

@@ -24,8 +24,8 @@ from typing import Any, Self
 from uuid import uuid4
 
 from taufpl._extras import require
-from taufpl.operators._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
-from taufpl.operators._dask_chunks import open_block
+from taufpl.operators.remote._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
+from taufpl.operators.remote.dask._chunks import open_block
 
 # So many results are added up by one task, on a worker.
 _FAN_IN = 8

@@ -11,10 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from taufpl.operators._base import Operator
-from taufpl.operators._block_arrays import ArrayBlock
-from taufpl.operators._block_numpy import NumpyBlock
-from taufpl.operators._block_sparse_torch import SparseTorchBlock, is_sparse_tensor
-from taufpl.operators._blocks import (
+from taufpl.operators._threads import n_threads
+from taufpl.operators.remote._arrays import ArrayBlock
+from taufpl.operators.remote._blocks import (
     Block,
     Blocks,
     Change,
@@ -29,7 +28,8 @@ from taufpl.operators._blocks import (
     Vector,
     add_up,
 )
-from taufpl.operators._threads import n_threads
+from taufpl.operators.remote._numpy import NumpyBlock
+from taufpl.operators.remote._sparse_torch import SparseTorchBlock, is_sparse_tensor
 
 
 def as_block(X: Any) -> Block:

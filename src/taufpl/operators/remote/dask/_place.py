@@ -11,9 +11,9 @@ from uuid import uuid4
 import numpy as np
 
 from taufpl._extras import require
-from taufpl.operators._dask import DaskBlocks
-from taufpl.operators._dask_chunks import held_state, hold_loader, hold_rows
-from taufpl.operators._dask_source import Chunks, Plan, Room, check_inside
+from taufpl.operators.remote.dask._blocks import DaskBlocks
+from taufpl.operators.remote.dask._chunks import held_state, hold_loader, hold_rows
+from taufpl.operators.remote.dask._source import Chunks, Plan, Room, check_inside
 
 
 def place_on_workers(client: Any, plan: Plan, keep: bool) -> DaskBlocks:

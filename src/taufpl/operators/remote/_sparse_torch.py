@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from taufpl._extras import require
-from taufpl.operators._block_arrays import ArrayBlock
-from taufpl.operators._blocks import Deferred, Vector
+from taufpl.operators.remote._arrays import ArrayBlock
+from taufpl.operators.remote._blocks import Deferred, Vector
 
 
 def is_sparse_tensor(X: Any) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._blocks import Block, Blocks, State
 from taufpl.operators._magnitude import LARGEST_VALUE
+from taufpl.operators.remote._blocks import Block, Blocks, State
 
 Array = NDArray[Any]
 

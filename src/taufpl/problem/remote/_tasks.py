@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
-from taufpl.projection._distributed_projection import Projection
-from taufpl.projection._round_tasks import Source
+from taufpl.operators.remote._blocks import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
+from taufpl.projection.remote._distributed import Projection
+from taufpl.projection.remote._tasks import Source
 
 
 def labelled(block: Block, is_positive: Any, is_used: Any | None = None) -> dict[str, Any]:

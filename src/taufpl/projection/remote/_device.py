@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from taufpl._kernels import _chords
-from taufpl.operators._blocks import Block, Deferred, Matrix, Ordered, Selected, State, Sums, Vector
-from taufpl.projection._piecewise_linear import Root
-from taufpl.projection._round_tasks import Source
+from taufpl.operators.remote._blocks import Block, Deferred, Matrix, Ordered, Selected, State, Sums, Vector
+from taufpl.projection.remote._piecewise_linear import Root
+from taufpl.projection.remote._tasks import Source
 
 # Entries of each vector that the first chords go through, and of each chord that is looked at more closely.
 _SAMPLE, _CLOSER_SAMPLE = 256, 64

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators._base import Operator
-from taufpl.operators._blocks import Block, Deferred, Matrix, Selected, Terms, Vector
 from taufpl.operators._convert import as_operator
 from taufpl.operators._csr import CSROperator
 from taufpl.operators._dense import DenseOperator
+from taufpl.operators.remote._blocks import Block, Deferred, Matrix, Selected, Terms, Vector
 
 Rows = NDArray[np.intp]
 

@@ -10,7 +10,7 @@ from typing import Any
 import scipy.sparse
 
 from taufpl._extras import require
-from taufpl.operators._dask_source import Chunks
+from taufpl.operators.remote.dask._source import Chunks
 
 # Where a result comes from so many sources, or from half of them all, it is a sum over rows and not a row's neighbour.
 _MANY_SOURCES = 32

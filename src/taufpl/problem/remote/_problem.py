@@ -2,8 +2,8 @@
 
 The mathematics is that of `_ranking.py`. Two things are bounds here instead of values, on the safe side each:
 
-- T_k, from above, by candidates for the k-th largest score (`projection/_top_mean.py`). The loss falls in the margin,
-  so that the primal value is bounded from above with it.
+- T_k, from above, by candidates for the k-th largest score (`projection/remote/_top_mean.py`). The loss falls in the
+  margin, so that the primal value is bounded from above with it.
 - The pair of a projection, whose sums agree up to rounding, is made feasible by a factor: with
   beta' = min([beta0 - mu]_+, cap) and S_b = sum beta' >= k cap, beta = beta' (sum alpha) / S_b. So the dual value
   belongs to a feasible pair.
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators._blocks import Blocks, DeferredReduction, Sums, Vector
-from taufpl.problem._block_tasks import Begin, Both, EvaluatePair, Losses, Pair, Rescore
+from taufpl.operators.remote._blocks import Blocks, DeferredReduction, Sums, Vector
 from taufpl.problem._loss import Loss, SquaredHinge
+from taufpl.problem.remote._tasks import Begin, Both, EvaluatePair, Losses, Pair, Rescore
 from taufpl.projection import Thresholds
-from taufpl.projection._distributed_projection import Projection, Task
-from taufpl.projection._piecewise_linear import Samples
-from taufpl.projection._round_tasks import Source
-from taufpl.projection._top_mean import AROUND, TopMean, top_mean_by_rounds
+from taufpl.projection.remote._distributed import Projection, Task
+from taufpl.projection.remote._piecewise_linear import Samples
+from taufpl.projection.remote._tasks import Source
+from taufpl.projection.remote._top_mean import AROUND, TopMean, top_mean_by_rounds
 
 # T_k counts as known when its bounds are so close, relative to the scores' size.
 _EXACT = 1e-12

@@ -11,9 +11,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from taufpl._extras import require
-from taufpl.operators._block_numpy import NumpyBlock
-from taufpl.operators._blocks import Block, State
-from taufpl.operators._lazy_block import LazyBlock
+from taufpl.operators.remote._blocks import Block, State
+from taufpl.operators.remote._lazy_block import LazyBlock
+from taufpl.operators.remote._numpy import NumpyBlock
 
 Array = NDArray[Any]
 

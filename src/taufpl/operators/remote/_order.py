@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._blocks import Block, Blocks, State, Sums
+from taufpl.operators.remote._blocks import Block, Blocks, State, Sums
 
 Vector = NDArray[np.float64]
 
@@ -54,8 +54,8 @@ def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank
     Examples
     --------
     >>> import numpy as np
-    >>> from taufpl.operators._block_order import Entries, order_statistic
-    >>> from taufpl.operators._local_blocks import LocalBlocks
+    >>> from taufpl.operators.remote._order import Entries, order_statistic
+    >>> from taufpl.operators.remote._local import LocalBlocks
     >>> rows, scores = np.ones((3, 1)), [np.array([5.0, 1.0, 3.0]), np.array([4.0, 3.0, 3.0])]
     >>> blocks = LocalBlocks([rows, rows], [{"scores": part} for part in scores])
     >>> [order_statistic(blocks, Entries("scores"), rank) for rank in range(1, 7)]

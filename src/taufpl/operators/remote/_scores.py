@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._extras import require
-from taufpl.operators import _dask_source as source
 from taufpl.operators._compat import is_foreign_array
 from taufpl.operators._convert import as_operator
-from taufpl.operators._dask_chunks import join_rows
-from taufpl.operators._foreign import array_labels, array_scores, like, rows_on_host, to_numpy
+from taufpl.operators.remote._foreign import array_labels, array_scores, like, rows_on_host, to_numpy
+from taufpl.operators.remote.dask import _source as source
+from taufpl.operators.remote.dask._chunks import join_rows
 
 Vector = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._block_numpy import N_QUANTILES
-from taufpl.operators._blocks import Block, Deferred, Matrix, Order, Ordered, Terms, Vector
 from taufpl.operators._compat import array_compat, namespace
+from taufpl.operators.remote._blocks import Block, Deferred, Matrix, Order, Ordered, Terms, Vector
+from taufpl.operators.remote._numpy import N_QUANTILES
 
 # Values that are converted to double precision at a time: 128 MiB on a host, 1 GiB on a device.
 _CHUNK_VALUES = 1 << 24

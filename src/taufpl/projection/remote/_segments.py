@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators._blocks import Matrix, Vector
-from taufpl.projection._piecewise_linear import Pieces
+from taufpl.operators.remote._blocks import Matrix, Vector
+from taufpl.projection.remote._piecewise_linear import Pieces
 
 
 @dataclass(frozen=True, slots=True)

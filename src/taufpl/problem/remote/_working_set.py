@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._blocks import Block, Deferred, State, Sums, Vector
-from taufpl.projection._distributed_projection import Projection
+from taufpl.operators.remote._blocks import Block, Deferred, State, Sums, Vector
+from taufpl.projection.remote._distributed import Projection
 
 
 @dataclass(frozen=True, slots=True)

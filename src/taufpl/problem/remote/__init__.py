@@ -1,0 +1,1 @@
+"""The ranking problem over rows in blocks."""
