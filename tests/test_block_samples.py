@@ -13,7 +13,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from taufpl.estimators._block_parts import AssignParts, Consecutive, Dealt, HeldOut
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.operators import LocalBlocks, _block_order
+from taufpl.operators import LocalBlocks
+from taufpl.operators.remote import _order as _block_order
 from taufpl.thresholding import (
     BlockSample,
     JointOrderStatistic,

@@ -17,7 +17,8 @@ from block_cases import (
 )
 from projection_cases import draw
 from reference import exact_simplex
-from taufpl.projection import Thresholds, _device_projection, project_topk_simplex
+from taufpl.projection import Thresholds, project_topk_simplex
+from taufpl.projection.remote import _device as _device_projection
 from taufpl.projection.remote._device import SolveOnDevice
 from taufpl.projection.remote._distributed import project_by_rounds
 

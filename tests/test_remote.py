@@ -34,7 +34,7 @@ from taufpl.estimators._block_table import Part
 from taufpl.estimators._plan import Plan
 from taufpl.estimators._solve import SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import LocalBlocks, _local_blocks
+from taufpl.operators import LocalBlocks
 from taufpl.persistence import load_model, save_model
 from taufpl.thresholding import OrderStatistic
 
@@ -309,14 +309,14 @@ def test_progress():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_blocks_are_released_whatever_happens(error, monkeypatch):
     made, released = [], []
-    original = _local_blocks.LocalBlocks.__init__
+    original = LocalBlocks.__init__
 
     def note(self, *args, **kwargs):
         made.append(self)
         original(self, *args, **kwargs)
 
-    monkeypatch.setattr(_local_blocks.LocalBlocks, "__init__", note)
-    monkeypatch.setattr(_local_blocks.LocalBlocks, "release", lambda self: released.append(self))
+    monkeypatch.setattr(LocalBlocks, "__init__", note)
+    monkeypatch.setattr(LocalBlocks, "release", lambda self: released.append(self))
 
     def stop(record):
         raise error
