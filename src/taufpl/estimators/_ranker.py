@@ -154,12 +154,16 @@ class TauFPLRanker(LinearScorer):
             return fit_remote(self, X, y)
         X, labels = self._read(X, y)
         operator = as_operator(X)
-        k = top_count(self.tau_scale * self.tau, labels.negative_rows.size)
+        k = self._top_count(labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
         ranking = rank(problem, self.positive_share, self.tau, self._choice(), callback=self.callback)
         return self._keep(ranking, problem, self.tau)
 
     def _fit_part(self, part: Part) -> Self:
-        k = top_count(self.tau_scale * self.tau, part.n_negative)
+        k = self._top_count(part.n_negative)
         ranking, problem = rank_part(part, k, self.reg, self._choice(), self.callback)
         return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self.tau))
+
+    def _top_count(self, n_negative: int) -> int:
+        """How many of the highest negatives the objective averages over."""
+        return top_count(self.tau_scale * self.tau, n_negative)
