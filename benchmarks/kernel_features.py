@@ -17,8 +17,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 from threadpoolctl import threadpool_limits
 
 from taufpl import PivotedCholeskyFeatures
-from taufpl.kernels import make_kernel
-from taufpl.kernels._cholesky import partial_cholesky
+from taufpl.kernels import make_kernel, partial_cholesky
 from taufpl.kernels._map import _solve, _solve_steps
 from taufpl.operators._chunks import map_chunks
 from taufpl.operators._threads import n_threads

@@ -39,8 +39,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from taufpl import TauFPLRanker, TauFPLRankerCV
-from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._labels import split_labels
+from taufpl.estimators import AutoFitter, split_labels
 from taufpl.operators import as_operator
 from taufpl.thresholding import share_above
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taufpl._checks import check_scores, check_tau
 from taufpl._sklearn import Scorer
 from taufpl.thresholding import fpr_upper_bound, share_above
-from taufpl.thresholding._checks import check_scores, check_tau
 
 __all__ = ["false_positive_rate", "fpr_upper_bound", "np_score", "np_scorer", "tpr_at_fpr", "tpr_at_fpr_scorer"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from taufpl._sklearn import fit_context
 from taufpl.baselines._cost_sensitive import LiblinearScorer
-from taufpl.estimators._linear import TAU_CONSTRAINT, train_threshold
+from taufpl.estimators import TAU_CONSTRAINT, train_threshold
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
 

@@ -26,8 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from taufpl._sklearn import Interval, fit_context
-from taufpl.estimators._labels import TwoClasses
-from taufpl.estimators._linear import REG_CONSTRAINT, LinearScorer, warn_not_converged
+from taufpl.estimators import REG_CONSTRAINT, LinearScorer, TwoClasses, warn_not_converged
 from taufpl.operators import Operator, as_operator
 from taufpl.problem import SquaredHinge
 

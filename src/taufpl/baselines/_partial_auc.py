@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_X_y
 from taufpl._sklearn import Interval, fit_context, validate_params
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
-from taufpl.estimators._block_table import in_memory
-from taufpl.estimators._grid import reg_grid
-from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import (
+from taufpl.estimators import (
     REG_CONSTRAINT,
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
     LinearScorer,
+    in_memory,
+    reg_grid,
+    split_labels,
     train_threshold,
     warn_not_converged,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._sklearn import Interval, fit_context
-from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, warn_not_converged
+from taufpl.estimators import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, warn_not_converged
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Record

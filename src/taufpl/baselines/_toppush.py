@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from taufpl._sklearn import fit_context
+from taufpl.estimators import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, solve_ranking
 from taufpl.estimators._block_fit import fit_remote
 from taufpl.estimators._block_scores import train_threshold
 from taufpl.estimators._block_solve import rank_part
 from taufpl.estimators._block_table import Part
-from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer
-from taufpl.estimators._solve import solve_ranking
 from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback

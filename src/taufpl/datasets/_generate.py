@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import indexable
 
+from taufpl._checks import check_count
 from taufpl._sklearn import safe_indexing
-from taufpl.thresholding._checks import check_count
 
 Array = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None

@@ -1,20 +1,56 @@
 """Estimators: validate, build the problem, solve it, set the threshold."""
 
+from taufpl.estimators._auto import AutoFitter
+from taufpl.estimators._block_table import in_memory
 from taufpl.estimators._classifier import TauFPLClassifier
+from taufpl.estimators._fitters import known_positive, last_step, scores_of
+from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._kernel_classifier import KernelTauFPLClassifier
 from taufpl.estimators._kernel_ranker import KernelTauFPLRanker
+from taufpl.estimators._kernel_scorer import KernelScorer
+from taufpl.estimators._labels import TwoClasses, split_labels
+from taufpl.estimators._linear import (
+    REG_CONSTRAINT,
+    SOLVER_CONSTRAINTS,
+    TAU_CONSTRAINT,
+    LinearScorer,
+    score_rounding,
+    train_threshold,
+    warn_not_converged,
+)
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
+from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators._thresholded import ThresholdedMixin
 
 __all__ = [
+    "REG_CONSTRAINT",
+    "SOLVER_CONSTRAINTS",
+    "TAU_CONSTRAINT",
+    "AutoFitter",
+    "KernelScorer",
     "KernelTauFPLClassifier",
     "KernelTauFPLRanker",
+    "LinearScorer",
     "NeymanPearsonClassifier",
+    "SolverChoice",
     "TauFPLClassifier",
     "TauFPLRanker",
     "TauFPLRankerCV",
     "TauPath",
+    "ThresholdedMixin",
+    "TwoClasses",
+    "in_memory",
+    "known_positive",
+    "last_step",
+    "reg_grid",
+    "score_rounding",
+    "scores_of",
+    "solve_ranking",
+    "split_labels",
     "tau_path",
+    "train_threshold",
+    "warn_not_converged",
 ]

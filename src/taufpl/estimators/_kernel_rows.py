@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from taufpl.kernels import Kernel
-from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
-from taufpl.kernels._map import LandmarkMap
+from taufpl.kernels import Kernel, LandmarkMap, PartialFactor, partial_cholesky
 from taufpl.operators import Operator, as_operator
 from taufpl.operators._chunks import map_chunks
 from taufpl.operators._known_gram import KnownGramOperator

@@ -21,9 +21,7 @@ from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._linear import score_rounding, warn_not_converged
 from taufpl.estimators._solve import SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.kernels import Kernel
-from taufpl.kernels._functions import KERNEL_NAMES, check_suits, takes_sparse
-from taufpl.kernels._rounding import score_sizes
+from taufpl.kernels import KERNEL_NAMES, Kernel, check_suits, score_sizes, takes_sparse
 from taufpl.problem import RankingProblem
 
 GAMMA_RULES = {"median", "scale", "auto"}

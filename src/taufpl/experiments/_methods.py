@@ -21,9 +21,7 @@ from taufpl.baselines import (
 )
 from taufpl.baselines._early_end import early_ends
 from taufpl.baselines._partial_auc import partial_auc_path
-from taufpl.estimators import TauFPLRankerCV, tau_path
-from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._labels import split_labels
+from taufpl.estimators import AutoFitter, TauFPLRankerCV, split_labels, tau_path
 from taufpl.experiments._box_search import N_FOLDS, Axis, BoxSearch, FitPoints, Params, Rule, ranking_score
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taufpl._checks import check_count, check_delta, check_tau
 from taufpl.monitoring._course import Course, MonitorHistory
 from taufpl.monitoring._events import OpenEvents, as_names
-from taufpl.thresholding._checks import check_count, check_delta, check_tau
 
 # False alarms that the tolerance allows while the change detector may raise one of its own, on average: by default, and
 # at the least. With fewer than the least, its statistic could reach the run length without any false alarm.

@@ -15,7 +15,7 @@ from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
-from taufpl.estimators._kernel_scorer import KernelScorer
+from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ModelFileError
 
 _HOMES = ("sklearn.", "taufpl.")

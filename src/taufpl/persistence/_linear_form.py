@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.impute import SimpleImputer
 
-from taufpl.estimators._kernel_scorer import KernelScorer
+from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline_visitor import walk
 from taufpl.persistence._steps import Encoding, encodings, imputation, is_encoder, scaling

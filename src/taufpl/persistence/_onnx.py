@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._files import write_whole
-from taufpl.estimators._kernel_scorer import KernelScorer
-from taufpl.estimators._linear import score_rounding
+from taufpl.estimators import KernelScorer, score_rounding
 from taufpl.exceptions import ExportError
 from taufpl.persistence._json import finite_threshold
 from taufpl.persistence._onnx_fallback import add_scorer

@@ -14,10 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import BaseSearchCV
-from taufpl.estimators import NeymanPearsonClassifier
-from taufpl.estimators._fitters import known_positive, scores_of
-from taufpl.estimators._kernel_scorer import KernelScorer
-from taufpl.estimators._linear import LinearScorer
+from taufpl.estimators import KernelScorer, LinearScorer, NeymanPearsonClassifier, known_positive, scores_of
 from taufpl.exceptions import ExportError
 
 Vector = NDArray[np.float64]

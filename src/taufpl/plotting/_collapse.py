@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_X_y
 
+from taufpl._checks import check_tau
 from taufpl._extras import require
 from taufpl.estimators import TauFPLRanker
 from taufpl.exceptions import RankingCollapseWarning
@@ -18,7 +19,6 @@ from taufpl.plotting import _style
 from taufpl.plotting._scores import Vector, check_pos_label
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import share_above
-from taufpl.thresholding._checks import check_tau
 
 _N_SIZES = 161
 

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from taufpl._checks import check_delta, check_tau
 from taufpl._extras import require
 from taufpl.monitoring import FPRMonitor, MonitorHistory
 from taufpl.plotting import _style
-from taufpl.thresholding._checks import check_delta, check_tau
 
 # How far above an alarm's level the evidence is shown, and how far below 0: what has been settled need not be followed.
 _HEADROOM = 1.5

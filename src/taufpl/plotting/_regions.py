@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._checks import check_count, check_tau
 from taufpl.plotting import _style
 from taufpl.plotting._label_places import place_labels
 from taufpl.plotting._plane import Sample, check_points, coordinates, names_of_axes, part, score_grid
 from taufpl.plotting._scores import Vector, check_tolerance, find_attribute, respond
 from taufpl.thresholding import top_threshold
-from taufpl.thresholding._checks import check_count, check_tau
 
 # Lightness falls from what is surely negative to what is surely positive, and jumps at the boundary: the two sides are
 # told apart in grey too. The hues are those of the classes.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from taufpl.thresholding._checks import check_scores, check_tau
+from taufpl._checks import check_scores, check_tau
 
 Vector = NDArray[np.float64]
 

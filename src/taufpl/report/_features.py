@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, gen_batches
 
-from taufpl.estimators._fitters import known_positive, last_step
+from taufpl.estimators import known_positive, last_step
 from taufpl.operators import as_operator
 from taufpl.report._subject import Subject, Vector
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from taufpl.problem import top_count
 from taufpl.report._subject import Subject, Vector
-from taufpl.thresholding import fpr_upper_bound, negatives_needed, share_interval, share_lower_bound
-from taufpl.thresholding._order import most_above
+from taufpl.thresholding import fpr_upper_bound, negatives_needed, order_rank, share_interval, share_lower_bound
 
 TABLE_TAUS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1)
 
@@ -117,14 +116,14 @@ def measured_choice(subject: Subject, tau: float, delta: float) -> Choice | None
 
 def proven_choice(subject: Subject, tau: float, delta: float) -> Choice | None:
     """The order statistic of these negatives that keeps tau with probability 1 - delta; None if there are too few."""
-    return _choice(subject, most_above(subject.negative.size, tau, delta), delta)
+    n_negative = subject.negative.size
+    rank = order_rank(n_negative, tau, delta)
+    return None if rank is None else _choice(subject, n_negative - rank, delta)
 
 
-def _choice(subject: Subject, allowed: int, delta: float) -> Choice | None:
+def _choice(subject: Subject, allowed: int, delta: float) -> Choice:
     """The negative with so many above it, ties apart."""
     negative = subject.negative
-    if allowed < 0:
-        return None
     threshold = float(negative[negative.size - 1 - allowed])
     n_false, n_true = count_above(negative, threshold), count_above(subject.positive, threshold)
     return Choice(threshold, n_false, n_true, fpr_upper_bound(allowed, negative.size, delta))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._checks import check_count
 from taufpl._sklearn import num_samples
 from taufpl.persistence import SeenRows
 from taufpl.plotting._scores import find_attribute
@@ -20,7 +21,6 @@ from taufpl.report._plots import histogram_edges, roc_axis
 from taufpl.report._promise import Promise, Verdict, promise_of, verdict_on
 from taufpl.report._subject import Subject, Vector, judge
 from taufpl.report._training import Training, compare, settled
-from taufpl.thresholding._checks import check_count
 
 # The page stays well under 3 MB, long names and all.
 MOST_EXAMPLES = 500

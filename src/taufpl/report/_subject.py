@@ -11,13 +11,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from taufpl._checks import check_scores
 from taufpl._sklearn import num_samples
-from taufpl.estimators._kernel_scorer import KernelScorer
-from taufpl.estimators._linear import LinearScorer
-from taufpl.estimators._thresholded import ThresholdedMixin
+from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin
 from taufpl.operators import as_operator
 from taufpl.thresholding import USUAL_DELTA, Evidence
-from taufpl.thresholding._checks import check_scores
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]

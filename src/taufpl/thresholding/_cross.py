@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taufpl.thresholding._checks import Scores
+from taufpl._checks import Scores
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import USUAL_DELTA, order_rank
 from taufpl.thresholding._rules import JointOrderStatistic, counts_above

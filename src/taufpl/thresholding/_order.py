@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from taufpl.thresholding._checks import check_count, check_delta, check_tau
+from taufpl._checks import check_count, check_delta, check_tau
 
 # Level of bounds and intervals where no delta is given.
 USUAL_DELTA = 0.05

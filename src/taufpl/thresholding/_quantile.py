@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from taufpl._checks import check_tau
 from taufpl.problem import top_count
-from taufpl.thresholding._checks import check_tau
 from taufpl.thresholding._sample import Sample, as_sample
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.thresholding._checks import Scores, check_scores
+from taufpl._checks import Scores, check_scores
 
 
 class Sample(ABC):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from taufpl.thresholding._checks import check_count, check_delta, check_tau
+from taufpl._checks import check_count, check_delta, check_tau
 from taufpl.thresholding._order import most_above
 
 # Entries of all transition matrices together; above it (80 MB) the error is shared equally.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taufpl.thresholding._checks import check_count, check_tau
+from taufpl._checks import check_count, check_tau
 
 Rows = NDArray[np.intp]
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 from scipy import special
 
-from taufpl.thresholding._checks import check_count, check_delta, check_tau
+from taufpl._checks import check_count, check_delta, check_tau
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound
 
 KEPT, OPEN, BROKEN = "kept", "open", "broken"
