@@ -1,0 +1,44 @@
+"""Passes, gaps, coefficients and thresholds stay what they were (`golden_cases.py`)."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden_cases import cases, measure
+
+GOLDEN = json.loads((Path(__file__).parent / "data" / "golden.json").read_text(encoding="utf-8"))
+CASES = {case.name: case for case in cases()}
+
+
+def test_every_case_is_written_down():
+    assert list(CASES) == list(GOLDEN)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_before(name):
+    case, before = CASES[name], GOLDEN[name]
+    now = measure(case)
+    for cost in ("passes", "rounds"):
+        assert (now[cost] or 0) <= max(1.1 * (before[cost] or 0), (before[cost] or 0) + 2.0), cost
+    for fact in ("converged", "collapsed", "guaranteed", "reg", "tau_scale"):
+        assert now.get(fact) == before.get(fact), fact
+    if before["gap"] is not None:
+        assert now["gap"] <= max(case.estimator.tol, before["gap"])
+        assert now["primal"] == pytest.approx(before["primal"], rel=now["gap"] + before["gap"] + 1e-9)
+    assert np.linalg.norm(np.subtract(now["coef"], before["coef"])) <= distance(case, now, before)
+    for share in ("threshold", "recall", "shares"):
+        assert now.get(share) == pytest.approx(before.get(share), rel=0.02, abs=0.005), share
+    assert now.get("negatives") == pytest.approx(before.get("negatives"), abs=2)
+
+
+def distance(case, now, before):
+    """How far apart certified solutions may be: P(w) - P* >= reg/2 |w - w*|^2 for both; else 1 %."""
+    size = float(np.linalg.norm(before["coef"]))
+    reg = now.get("reg") or getattr(case.estimator, "reg", None)
+    if before["gap"] is None or reg is None or getattr(case.estimator, "positive_share", 1.0) != 1.0:
+        return 0.01 * size
+    radius = math.sqrt(2.0 * before["primal"] / reg) * (math.sqrt(before["gap"]) + math.sqrt(max(now["gap"], 0.0)))
+    return radius * (5.0 if case.data == "words" else 1.0) + 1e-9 * size
