@@ -1,21 +1,14 @@
-"""TopPush (Li, Jin and Zhou 2014): positives above the highest negative."""
+"""TopPush (Li, Jin and Zhou 2014): rank positives above the highest negative."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from taufpl._sklearn import fit_context
-from taufpl.estimators import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, solve_ranking
-from taufpl.estimators._block_fit import fit_remote
-from taufpl.estimators._block_scores import train_threshold
-from taufpl.estimators._block_solve import rank_part
-from taufpl.estimators._block_table import Part
-from taufpl.operators import as_operator, is_remote
-from taufpl.problem import RankingProblem
+from taufpl.estimators import TauFPLRanker
 from taufpl.solvers import Callback
 
 
-class TopPush(LinearScorer):
+class TopPush(TauFPLRanker):
     """Rank positives above the single highest negative: the case k = 1 of :class:`taufpl.TauFPLRanker`.
 
     ::
@@ -47,10 +40,13 @@ class TopPush(LinearScorer):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LinearScorer._parameter_constraints,
-        **SOLVER_CONSTRAINTS,
-        "reg": REG_CONSTRAINT,
+        name: constraint
+        for name, constraint in TauFPLRanker._parameter_constraints.items()
+        if name not in ("tau", "tau_scale", "positive_share")
     }
+    # The ranker at a tolerance of 0: k = 1, and no training negative above the threshold.
+    _tolerance = 0.0
+    tau_scale = positive_share = 1.0
 
     def __init__(
         self,
@@ -68,29 +64,3 @@ class TopPush(LinearScorer):
         self.max_iter = max_iter
         self.pos_label = pos_label
         self.callback = callback
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the ranking.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
-            As in :class:`taufpl.TauFPLRanker`.
-        y : {array-like, dask collection, tensor} of shape (n_samples,)
-            Two different labels.
-
-        Returns
-        -------
-        self
-        """
-        if is_remote(X):
-            return fit_remote(self, X, y)
-        X, labels = self._read(X, y)
-        operator = as_operator(X)
-        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, 1, self.reg)
-        return self._keep(solve_ranking(problem, self._choice(), callback=self.callback), problem, tau=0.0)
-
-    def _fit_part(self, part: Part) -> Self:
-        ranking, problem = rank_part(part, 1, self.reg, self._choice(), self.callback)
-        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, 0.0))

@@ -156,14 +156,19 @@ class TauFPLRanker(LinearScorer):
         operator = as_operator(X)
         k = self._top_count(labels.negative_rows.size)
         problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
-        ranking = rank(problem, self.positive_share, self.tau, self._choice(), callback=self.callback)
-        return self._keep(ranking, problem, self.tau)
+        ranking = rank(problem, self.positive_share, self._tolerance, self._choice(), callback=self.callback)
+        return self._keep(ranking, problem, self._tolerance)
 
     def _fit_part(self, part: Part) -> Self:
         k = self._top_count(part.n_negative)
         ranking, problem = rank_part(part, k, self.reg, self._choice(), self.callback)
-        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self.tau))
+        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self._tolerance))
+
+    @property
+    def _tolerance(self) -> float:
+        """The share of the training negatives that `predict` may call positive; subclasses without a tau set it."""
+        return self.tau
 
     def _top_count(self, n_negative: int) -> int:
         """How many of the highest negatives the objective averages over."""
-        return top_count(self.tau_scale * self.tau, n_negative)
+        return top_count(self.tau_scale * self._tolerance, n_negative)

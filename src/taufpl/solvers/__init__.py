@@ -3,7 +3,9 @@
 from taufpl.solvers._accelerated import Accelerated
 from taufpl.solvers._block_newton import BlockNewton
 from taufpl.solvers._block_result import BlockResult
+from taufpl.solvers._line_search import line_search
 from taufpl.solvers._newton import Newton, Pace
+from taufpl.solvers._newton_system import conjugate_gradients
 from taufpl.solvers._path import Solver, solve_path
 from taufpl.solvers._result import Callback, Record, Result, Status
 
@@ -18,5 +20,7 @@ __all__ = [
     "Result",
     "Solver",
     "Status",
+    "conjugate_gradients",
+    "line_search",
     "solve_path",
 ]
