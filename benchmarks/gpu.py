@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from taufpl.operators import as_operator
-from taufpl.operators.remote._arrays import ArrayBlock
-from taufpl.operators.remote._local import LocalBlocks
+from taufpl.operators.remote import ArrayBlock, LocalBlocks
 from taufpl.problem import RankingProblem, _block_tasks, top_count
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.projection.remote import _device as _device_projection

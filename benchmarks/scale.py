@@ -36,7 +36,7 @@ from distributed import Client, LocalCluster
 
 from taufpl.estimators._block_table import Part
 from taufpl.operators import FileRows, as_blocks, as_operator
-from taufpl.operators.remote._labels import divide
+from taufpl.operators.remote import divide
 from taufpl.problem import RankingProblem
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.solvers import Newton

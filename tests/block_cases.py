@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from projection_cases import FAMILIES
-from taufpl.operators.remote._local import LocalBlocks, as_block
+from taufpl.operators.remote import LocalBlocks, as_block
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.problem.remote._tasks import labelled
 from taufpl.projection.remote._distributed import Task

@@ -8,8 +8,7 @@ import pytest
 from block_cases import AWKWARD, projected, projection_task, sizes, strict_array, torch_tensor, vectors_in_blocks
 from projection_cases import draw
 from reference import exact_simplex
-from taufpl.operators.remote._local import LocalBlocks, as_block
-from taufpl.operators.remote._numpy import NumpyBlock
+from taufpl.operators.remote import LocalBlocks, NumpyBlock, as_block
 from taufpl.projection import Thresholds, project_topk_simplex
 from taufpl.projection.remote._distributed import project_by_rounds
 from taufpl.projection.remote._piecewise_linear import Samples

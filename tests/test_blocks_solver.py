@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from block_cases import block_problem, cuda_tensor, dual_pair, strict_array, torch_tensor
 from solver_cases import make_data, make_problem, quadratic_program
-from taufpl.operators.remote._local import LoadedBlock, LocalBlocks
+from taufpl.operators.remote import LoadedBlock, LocalBlocks
 from taufpl.problem import Loss, top_count
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.solvers import Newton, Status

@@ -16,8 +16,7 @@ import pandas as pd
 from block_tasks import Begin, Fail, Move, Nothing, Square, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, tasks_left, two_workers, unknown_sizes
 from taufpl.operators import FileRows, as_blocks
-from taufpl.operators.remote._labels import check_rows, divide, label_counts
-from taufpl.operators.remote._order import Entries, order_statistic
+from taufpl.operators.remote import Entries, check_rows, divide, label_counts, order_statistic
 from taufpl.operators.remote.dask._blocks import DaskBlocks
 from taufpl.operators.remote.dask._place import share_out, workers_room
 from taufpl.operators.remote.dask._source import Chunks, Room, plan_blocks

@@ -22,8 +22,7 @@ from taufpl.estimators._block_solve import rank_part
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._solve import SolverChoice
 from taufpl.operators import as_blocks
-from taufpl.operators.remote._labels import divide
-from taufpl.operators.remote._order import Entries, order_statistic
+from taufpl.operators.remote import Entries, divide, order_statistic
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.solvers import Newton
 from taufpl.solvers._block_newton import BlockNewton

@@ -18,7 +18,7 @@ from taufpl.estimators._kernel_solve import left_out
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
-from taufpl.operators._known_gram import KnownGramOperator
+from taufpl.operators import KnownGramOperator
 from taufpl.problem import top_count
 
 MOONS, LABELS = draw(CASES["moons"], 300, 120, seed=3)

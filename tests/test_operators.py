@@ -12,8 +12,7 @@ from scipy import sparse
 
 from reference_operators import Plain, gram_work, grouped_sum, mirrored
 from taufpl._kernels import _csr, _dense
-from taufpl.operators import Operator, as_operator
-from taufpl.operators._base import add_square
+from taufpl.operators import Operator, add_square, as_operator
 from taufpl.operators._threads import n_threads, thread_limit
 
 EPS = float(np.finfo(float).eps)

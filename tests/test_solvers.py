@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
 from solver_cases import assert_certified, judge, make_data, make_problem, quadratic_program
-from taufpl.operators import as_operator
-from taufpl.operators._blas import one_blas_thread
+from taufpl.operators import as_operator, one_blas_thread
 from taufpl.problem import Loss, RankingProblem, SquaredHinge, top_count
 from taufpl.solvers import Accelerated, Newton, Status, solve_path
 

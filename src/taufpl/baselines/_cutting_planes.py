@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.baselines._bundle import Bundle
-from taufpl.operators._blas import one_blas_thread
+from taufpl.operators import one_blas_thread
 from taufpl.solvers import Callback, Record
 
 Vector = NDArray[np.float64]

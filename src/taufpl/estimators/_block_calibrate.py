@@ -17,10 +17,7 @@ from taufpl.estimators._block_scores import Direction, Held, score
 from taufpl.estimators._block_table import Part, read_labels
 from taufpl.estimators._fitters import scores_of
 from taufpl.estimators._linear import LinearScorer
-from taufpl.operators import Block, as_blocks
-from taufpl.operators.remote._blocks import State
-from taufpl.operators.remote._labels import divide, label_counts
-from taufpl.operators.remote._scores import map_rows
+from taufpl.operators.remote import Block, State, as_blocks, divide, label_counts, map_rows
 
 
 def scores_remote(model: Any, X: Any, positive: Any) -> Any:

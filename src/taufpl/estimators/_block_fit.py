@@ -17,8 +17,7 @@ from taufpl.estimators._block_solve import BlockRanking, rank_part
 from taufpl.estimators._block_table import Part, check_header, read_part
 from taufpl.estimators._fitters import MOST_EXTENSIONS, SEARCH_TOL
 from taufpl.estimators._solve import SolverChoice
-from taufpl.operators._compat import is_foreign_array
-from taufpl.operators.remote._foreign import like
+from taufpl.operators import is_foreign_array, like
 from taufpl.problem import BlockRankingProblem, top_count
 
 Vector = NDArray[np.float64]

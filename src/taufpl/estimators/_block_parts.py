@@ -16,8 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators import Block
-from taufpl.operators.remote._blocks import State
+from taufpl.operators.remote import Block, State
 
 Codes = NDArray[np.int32]
 # Of negatives, then of positives.

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import score_rounding
-from taufpl.operators import Block
-from taufpl.operators.remote._blocks import State, Sums
-from taufpl.operators.remote._order import order_statistic
+from taufpl.operators.remote import Block, State, Sums, order_statistic
 from taufpl.thresholding import BlockSample, Evidence, top_threshold
 
 Vector = NDArray[np.float64]

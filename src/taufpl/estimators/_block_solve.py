@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from taufpl.estimators._block_table import Part
 from taufpl.estimators._solve import AIM, PLAIN, TOO_FINE, TRUSTED_SHARE, SolverChoice, after, shifted
-from taufpl.operators import Block
-from taufpl.operators.remote._blocks import State, Sums
-from taufpl.operators.remote._order import order_statistic
+from taufpl.operators.remote import Block, State, Sums, order_statistic
 from taufpl.problem import BlockRankingProblem, Certificate
 from taufpl.solvers import BlockNewton, BlockResult, Callback
 

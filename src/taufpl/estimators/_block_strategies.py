@@ -20,8 +20,7 @@ from taufpl.estimators._holdout import check_held_out, held_out_size, recall_fol
 from taufpl.estimators._plan import Plan
 from taufpl.estimators._search import possible_folds
 from taufpl.estimators._strategies import Outcome, evidence_from_counts, rescaled, round_rules
-from taufpl.operators import Block
-from taufpl.operators.remote._blocks import State, Sums
+from taufpl.operators.remote import Block, State, Sums
 from taufpl.thresholding import (
     BlockSample,
     CrossFitRule,

@@ -14,12 +14,18 @@ from sklearn.utils.validation import check_consistent_length
 from taufpl._sklearn import check_feature_names, check_n_features
 from taufpl.estimators._block_parts import AssignParts, Division, Pair
 from taufpl.estimators._labels import order_labels
-from taufpl.operators import Block, Blocks, as_blocks, is_remote
-from taufpl.operators._compat import is_foreign_array
-from taufpl.operators._remote import header
-from taufpl.operators.remote._blocks import State
-from taufpl.operators.remote._foreign import rows_on_host, to_numpy
-from taufpl.operators.remote._labels import check_rows, divide, label_counts
+from taufpl.operators import is_foreign_array, is_remote, to_numpy
+from taufpl.operators.remote import (
+    Block,
+    Blocks,
+    State,
+    as_blocks,
+    check_rows,
+    divide,
+    header,
+    label_counts,
+    rows_on_host,
+)
 
 _CODES = "part"
 

@@ -25,8 +25,7 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
-from taufpl.operators import as_operator, is_remote
-from taufpl.operators._compat import is_foreign_array
+from taufpl.operators import as_operator, is_foreign_array, is_remote
 from taufpl.thresholding import Evidence
 
 

@@ -19,8 +19,7 @@ from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._linear import AccuracyElsewhere
 from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
-from taufpl.operators import Operator
-from taufpl.operators.remote._foreign import to_numpy
+from taufpl.operators import Operator, to_numpy
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Result
 

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels import Kernel, LandmarkMap, PartialFactor, partial_cholesky
-from taufpl.operators import Operator, as_operator
-from taufpl.operators._chunks import map_chunks
-from taufpl.operators._known_gram import KnownGramOperator
+from taufpl.operators import KnownGramOperator, Operator, as_operator, map_chunks
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -19,9 +19,8 @@ from taufpl.estimators._block_table import Part, check_header, in_memory, needs_
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_remote, lazy_labels, linear_scores
-from taufpl.operators.remote._foreign import to_numpy
-from taufpl.operators.remote._scores import fetched
+from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_remote, to_numpy
+from taufpl.operators.remote import fetched, lazy_labels, linear_scores
 from taufpl.problem import BlockRankingProblem, RankingProblem
 from taufpl.thresholding import top_threshold
 

@@ -35,9 +35,8 @@ from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rou
 from taufpl.estimators._strategies import Outcome, largest
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
-from taufpl.operators import is_remote, lazy_labels
-from taufpl.operators._compat import is_foreign_array
-from taufpl.operators.remote._foreign import like, to_numpy
+from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
+from taufpl.operators.remote import lazy_labels
 from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, TrainQuantile
 
 Vector = NDArray[np.float64]

@@ -25,8 +25,7 @@ from taufpl.estimators._repeats import find_repeats, repeats_caveat
 from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome
 from taufpl.estimators._units import Rows, read_units, refuse_units
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.operators import is_remote
-from taufpl.operators.remote._foreign import to_numpy
+from taufpl.operators import is_remote, to_numpy
 from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
 
 Vector = NDArray[np.float64]

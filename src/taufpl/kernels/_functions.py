@@ -14,8 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 
 from taufpl.kernels._scale import resolve_gamma
-from taufpl.operators._chunks import map_chunks
-from taufpl.operators._pairs import FixedRows, is_dense, square_sums, work_type
+from taufpl.operators import FixedRows, is_dense, map_chunks, square_sums, work_type
 
 Array = NDArray[Any]
 Fill = Callable[[Any, Array], None]

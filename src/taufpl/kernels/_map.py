@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels._functions import Kernel
-from taufpl.operators._blas import one_blas_thread
-from taufpl.operators._chunks import map_chunks, scratch
-from taufpl.operators._pairs import work_type
+from taufpl.operators import map_chunks, one_blas_thread, scratch, work_type
 
 Array = NDArray[Any]
 Vector = NDArray[np.float64]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.kernels._functions import Kernel
-from taufpl.operators._pairs import FAR, is_dense, middle, square_sums
+from taufpl.operators import FAR, is_dense, middle, square_sums
 
 Vector = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import paired_euclidean_distances, paired_manhattan_distances
 
-from taufpl.operators._pairs import spread, square_sums
+from taufpl.operators import spread, square_sums
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]

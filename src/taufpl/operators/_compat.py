@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taufpl._extras import require
 
@@ -81,3 +82,25 @@ def is_foreign_array(X: Any) -> bool:
     loaded = ((sys.modules.get(library), name) for library, name in _SILENT)
     kinds = tuple(getattr(module, name) for module, name in loaded if module is not None)
     return hasattr(X, "__array_namespace__") or isinstance(X, kinds)
+
+
+def to_numpy(values: Any) -> NDArray[Any]:
+    """A NumPy array of the same numbers, from wherever they are; type and shape stay."""
+    if not is_foreign_array(values):
+        return np.asarray(values)
+    compat = array_compat()
+    if compat.is_torch_array(values):
+        return np.array(plain(values).cpu().numpy())
+    if compat.is_cupy_array(values):
+        return np.asarray(values.get())
+    return np.array(np.from_dlpack(values))
+
+
+def plain(X: Any) -> Any:
+    """The numbers alone: PyTorch may have been asked to follow what becomes of them."""
+    return X.detach() if hasattr(X, "detach") else X
+
+
+def like(X: Any, values: NDArray[Any]) -> Any:
+    """Numbers as an array of X's library, on X's device."""
+    return namespace(X).asarray(values, device=array_compat().device(X))

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators import as_operator
-from taufpl.operators._stack import stacked
+from taufpl.operators import as_operator, stacked
 from taufpl.problem.remote._problem import BlockRankingProblem, Point
 from taufpl.problem.remote._working_set import HeldMoments, Near, NearRows
 from taufpl.solvers._model import FrozenModel, Held, Shape

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._blas import one_blas_thread
-from taufpl.operators.remote._blocks import Reduction, Sums
+from taufpl.operators import one_blas_thread
+from taufpl.operators.remote import Reduction, Sums
 from taufpl.problem.remote._problem import BlockRankingProblem, Point, Top, Totals
 from taufpl.problem.remote._tasks import Keep, Pair, Recentre, Step
 from taufpl.projection import Thresholds

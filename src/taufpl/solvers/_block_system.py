@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._base import add_square
-from taufpl.operators.remote._blocks import DeferredReduction, Sums
+from taufpl.operators import add_square
+from taufpl.operators.remote import DeferredReduction, Sums
 from taufpl.problem.remote._problem import BlockRankingProblem, Point, Totals
 from taufpl.problem.remote._tasks import Curvature, HessianProduct, RowSums, Squares
 from taufpl.projection import Thresholds

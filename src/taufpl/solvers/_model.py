@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators._base import add_square
+from taufpl.operators import add_square
 from taufpl.problem import RankingProblem
 from taufpl.projection import Thresholds
 from taufpl.projection._project import project_topk_simplex_into

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators import Operator
-from taufpl.operators._base import add_square
+from taufpl.operators import Operator, add_square
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

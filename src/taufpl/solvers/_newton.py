@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from taufpl.operators._blas import one_blas_thread
+from taufpl.operators import one_blas_thread
 from taufpl.problem import RankingProblem
 from taufpl.projection import project_topk_simplex
 from taufpl.solvers._line_search import line_search

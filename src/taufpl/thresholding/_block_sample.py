@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._checks import Scores
-from taufpl.operators import Block, Blocks
-from taufpl.operators.remote._blocks import State, Sums
-from taufpl.operators.remote._order import order_statistic
+from taufpl.operators.remote import Block, Blocks, State, Sums, order_statistic
 from taufpl.thresholding._sample import Sample
 
 # What `above` may bring here: 80 MB.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from taufpl.operators._compat import array_compat, is_foreign_array, namespace
+from taufpl.operators._compat import is_foreign_array, like, namespace, plain, to_numpy
 from taufpl.operators.remote._local import as_block
 from taufpl.operators.remote._sparse_torch import is_sparse_tensor
 
@@ -29,24 +29,12 @@ def as_floats(X: Any) -> Any:
             f"X must be a dense tensor or a sparse one in CSR format, got {layout}: X.to_sparse_csr() makes it."
         )
     xp = namespace(X)
-    X = _plain(X)
+    X = plain(X)
     if xp.isdtype(X.dtype, "real floating") and X.dtype in (xp.float32, xp.float64):
         return X
     if xp.isdtype(X.dtype, "complex floating"):
         raise TypeError(f"X must hold real numbers, got dtype {X.dtype}.")
     return xp.astype(X, xp.float64)
-
-
-def to_numpy(values: Any) -> Array:
-    """A NumPy array of the same numbers, from wherever they are; type and shape stay."""
-    if not is_foreign_array(values):
-        return np.asarray(values)
-    compat = array_compat()
-    if compat.is_torch_array(values):
-        return np.array(_plain(values).cpu().numpy())
-    if compat.is_cupy_array(values):
-        return np.asarray(values.get())
-    return np.array(np.from_dlpack(values))
 
 
 def rows_on_host(X: Any) -> Any:
@@ -57,16 +45,6 @@ def rows_on_host(X: Any) -> Any:
     if not is_sparse_tensor(X):
         return to_numpy(X)
     return sparse.csr_array(tuple(map(to_numpy, (X.values(), X.col_indices(), X.crow_indices()))), tuple(X.shape))
-
-
-def _plain(X: Any) -> Any:
-    """The numbers alone: PyTorch may have been asked to follow what becomes of them."""
-    return X.detach() if hasattr(X, "detach") else X
-
-
-def like(X: Any, values: Array) -> Any:
-    """Numbers as an array of X's library, on X's device."""
-    return namespace(X).asarray(values, device=array_compat().device(X))
 
 
 def array_scores(X: Any, coef: Array, intercept: float) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._extras import require
-from taufpl.operators._compat import is_foreign_array
+from taufpl.operators._compat import is_foreign_array, like, to_numpy
 from taufpl.operators._convert import as_operator
-from taufpl.operators.remote._foreign import array_labels, array_scores, like, rows_on_host, to_numpy
+from taufpl.operators._remote import is_collection
+from taufpl.operators.remote._foreign import array_labels, array_scores, rows_on_host
 from taufpl.operators.remote.dask import _source as source
 from taufpl.operators.remote.dask._chunks import join_rows
 
@@ -88,7 +89,7 @@ def lazy_labels(scores: Any, classes: NDArray[Any]) -> Any:
 
 def fetched(*values: Any) -> tuple[Any, ...]:
     """NumPy arrays of what lies elsewhere, and the rest as it is; what waits is computed in one go."""
-    if any(map(source.is_collection, values)):
+    if any(map(is_collection, values)):
         # Dask warns of arrays and dataframes in one computation.
         arrays = [value.to_dask_array() if source.is_frame(value) else value for value in values]
         values = require("dask", "dask", "for dask collections").compute(*arrays)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators.remote._blocks import Blocks, DeferredReduction, Sums, Vector
+from taufpl.operators.remote import Blocks, DeferredReduction, Sums, Vector
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem.remote._tasks import Begin, Both, EvaluatePair, Losses, Pair, Rescore
 from taufpl.projection import Thresholds

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote._blocks import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
+from taufpl.operators.remote import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
 from taufpl.projection.remote._distributed import Projection
 from taufpl.projection.remote._tasks import Source
 

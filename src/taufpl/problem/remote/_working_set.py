@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote._blocks import Block, Deferred, State, Sums, Vector
+from taufpl.operators.remote import Block, Deferred, State, Sums, Vector
 from taufpl.projection.remote._distributed import Projection
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._kernels import _chords
-from taufpl.operators.remote._blocks import Block, Deferred, Matrix, Ordered, Selected, State, Sums, Vector
+from taufpl.operators.remote import Block, Deferred, Matrix, Ordered, Selected, State, Sums, Vector
 from taufpl.projection.remote._piecewise_linear import Root
 from taufpl.projection.remote._tasks import Source
 

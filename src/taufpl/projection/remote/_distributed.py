@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote._blocks import Blocks, Matrix, Reduction, Sums, Vector
+from taufpl.operators.remote import Blocks, Matrix, Reduction, Sums, Vector
 from taufpl.projection._thresholds import Thresholds, next_widths
 from taufpl.projection.remote._device import SolveOnDevice
 from taufpl.projection.remote._piecewise_linear import Equation, Pieces, Root, Samples, distinct

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote._blocks import Block, Deferred, Matrix, Selected, State, Sums, Vector
+from taufpl.operators.remote import Block, Deferred, Matrix, Selected, State, Sums, Vector
 
 
 @dataclass(frozen=True, slots=True)

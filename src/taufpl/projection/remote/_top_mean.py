@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators.remote._blocks import Block, Blocks, State, Sums, Vector
+from taufpl.operators.remote import Block, Blocks, State, Sums, Vector
 from taufpl.projection.remote._piecewise_linear import Samples
 from taufpl.projection.remote._tasks import Source
 

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from taufpl._extras import require
+from taufpl.operators._remote import is_collection
 from taufpl.operators.remote.dask._chunks import Loader, float_type, label_values, measure
 
 # A task costs the scheduler about half a millisecond, whatever it does, and a round has one for every block: blocks of
@@ -228,11 +229,6 @@ def check_inside(chunks: Chunks) -> None:
             "process. Write them to a file and read X from there (FileRows, Zarr, Parquet), so that each worker reads "
             "its own part, or give persist=True."
         )
-
-
-def is_collection(X: Any) -> bool:
-    """Whether X is any collection of dask, without importing dask where it is not used."""
-    return "dask" in sys.modules and bool(require("dask.base", "dask", "for dask collections").is_dask_collection(X))
 
 
 def is_array(X: Any) -> bool:
