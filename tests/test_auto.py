@@ -8,8 +8,8 @@ from sklearn.model_selection import StratifiedKFold
 from recall_cases import partly_separable
 from taufpl.estimators import _auto
 from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._candidates import held_out_share
 from taufpl.estimators._labels import split_labels
+from taufpl.estimators.rankings._candidates import held_out_share
 from taufpl.operators import as_operator
 
 TAU = 0.05

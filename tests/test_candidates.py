@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from recall_cases import TAU, partly_separable, pose
 from taufpl import TauFPLClassifier
-from taufpl.estimators._candidates import (
+from taufpl.estimators.rankings._candidates import (
     all_names,
     as_good_as_best,
     average,
@@ -15,7 +15,7 @@ from taufpl.estimators._candidates import (
     held_out_share,
     telling_features,
 )
-from taufpl.estimators._gaussian_recall import NegativeMoments
+from taufpl.estimators.rankings._gaussian_recall import NegativeMoments
 from taufpl.thresholding import share_above
 
 

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 
 from recall_cases import TAU, logistic, partly_separable, pose
-from taufpl.estimators import _gaussian_recall
-from taufpl.estimators._gaussian_recall import NegativeMoments, NormalRecall, fit_normal
+from taufpl.estimators.rankings import _gaussian_recall
+from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, NormalRecall, fit_normal
 from taufpl.thresholding import share_above
 
 

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
-from taufpl.estimators._kernel_fitter import KernelFitter
+from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
@@ -66,7 +66,7 @@ def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
 def test_a_search_for_np_looks_at_no_held_out_negative(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "taufpl.estimators._kernel_fitter.KernelSearch",
+        "taufpl.estimators.kernel._fitter.KernelSearch",
         lambda make, X, positive, negative, *rest: seen.append(negative),
     )
     with pytest.raises(AttributeError):

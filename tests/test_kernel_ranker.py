@@ -13,8 +13,8 @@ from sklearn.utils import get_tags
 
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLRanker, TauFPLRanker
-from taufpl.estimators._kernel_rows import Approximation, make_rows
-from taufpl.estimators._kernel_solve import left_out
+from taufpl.estimators.kernel._rows import Approximation, make_rows
+from taufpl.estimators.kernel._solve import left_out
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
@@ -150,7 +150,7 @@ def test_the_certificate_tightens_with_the_rank():
 @pytest.mark.parametrize("size", [1, 7, 64, 10_000])
 def test_groups_of_any_size_bound_what_is_left_out(monkeypatch, size):
     """a' E a from the full matrices; one group makes it exact, and smaller ones never less."""
-    monkeypatch.setattr("taufpl.estimators._kernel_solve._LARGEST_GROUP", size)
+    monkeypatch.setattr("taufpl.estimators.kernel._solve._LARGEST_GROUP", size)
     kernel = make_kernel("rbf", 0.1, X=CUBE)
     classes = (np.flatnonzero(CUBE_LABELS), np.flatnonzero(CUBE_LABELS == 0))
     rows = make_rows(kernel, CUBE, Approximation("low-rank", 30), np.random.default_rng(0), classes)

@@ -5,7 +5,7 @@ import pytest
 
 from recall_cases import TAU, logistic, partly_separable, pose
 from taufpl.estimators._solve import SolverChoice, solve_ranking
-from taufpl.estimators._trimmed import fit_trimmed, following_share, kept_count, trimmed_path
+from taufpl.estimators.rankings._trimmed import fit_trimmed, following_share, kept_count, trimmed_path
 from taufpl.thresholding import share_above
 
 CHOICE = SolverChoice(tol=1e-4)

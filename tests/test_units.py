@@ -94,11 +94,11 @@ def test_searches_divide_no_group(estimator, monkeypatch):
         folds.extend(make_folds(*args, **kwargs))
         return make_folds(*args, **kwargs)
 
-    for module in ("_auto", "_fitters", "_kernel_search"):
+    for module in ("_auto", "_fitters", "kernel._search"):
         monkeypatch.setattr(f"taufpl.estimators.{module}.make_folds", spy)
     if isinstance(estimator, KernelTauFPLClassifier):
         estimator.set_params(gamma=1.0, regs=2, cv=2)
-        monkeypatch.setattr("taufpl.estimators._kernel_search.make_folds", make_folds)
+        monkeypatch.setattr("taufpl.estimators.kernel._search.make_folds", make_folds)
     chosen = X[:, :2] + 0.0
     estimator.set_params(random_state=0).fit(chosen, Y, groups=GROUPS)
     for fold in folds:

@@ -5,9 +5,6 @@ from taufpl.estimators._block_table import in_memory
 from taufpl.estimators._classifier import TauFPLClassifier
 from taufpl.estimators._fitters import known_positive, last_step, scores_of
 from taufpl.estimators._grid import reg_grid
-from taufpl.estimators._kernel_classifier import KernelTauFPLClassifier
-from taufpl.estimators._kernel_ranker import KernelTauFPLRanker
-from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
@@ -24,6 +21,7 @@ from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._solve import SolverChoice, solve_ranking
 from taufpl.estimators._thresholded import ThresholdedMixin
+from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 
 __all__ = [
     "REG_CONSTRAINT",

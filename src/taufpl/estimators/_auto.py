@@ -8,11 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from taufpl.estimators._candidates import Candidate, Name, as_good_as_best, average, find_candidates, held_out_share
 from taufpl.estimators._fitters import LinearModel
-from taufpl.estimators._gaussian_recall import NegativeMoments
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._search import Fold, make_folds
+from taufpl.estimators.rankings import (
+    Candidate,
+    Name,
+    NegativeMoments,
+    as_good_as_best,
+    average,
+    find_candidates,
+    held_out_share,
+)
 from taufpl.operators import Operator, as_operator
 from taufpl.problem import RankingProblem
 

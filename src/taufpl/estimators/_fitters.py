@@ -14,9 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from taufpl._sklearn import BaseSearchCV, check_method_params, routing_enabled, safe_indexing
-from taufpl.estimators._kernel_scorer import KernelScorer
 from taufpl.estimators._labels import TwoClasses, split_rows
-from taufpl.estimators._linear import AccuracyElsewhere
+from taufpl.estimators._linear import AccuracyMixin
 from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.operators import Operator, to_numpy
@@ -202,7 +201,7 @@ class EstimatorFitter:
 
 def _is_own(model: Any) -> bool:
     """Whether it is an estimator of this package."""
-    return isinstance(model, AccuracyElsewhere | KernelScorer)
+    return isinstance(model, AccuracyMixin)
 
 
 def last_step(model: Any) -> Any:

@@ -42,8 +42,8 @@ _LARGEST = float(np.finfo(np.float64).max)
 _ROUNDINGS = 64.0
 
 
-class AccuracyElsewhere(ClassifierMixin):
-    """The score of a classifier whose predictions may lie elsewhere."""
+class AccuracyMixin(ClassifierMixin):
+    """The accuracy of a classifier of this package, whose predictions may be remote."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose label is predicted.
@@ -62,7 +62,7 @@ class AccuracyElsewhere(ClassifierMixin):
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
-class LinearScorer(AccuracyElsewhere, BaseEstimator):
+class LinearScorer(AccuracyMixin, BaseEstimator):
     """A linear score with a threshold: subclasses write `fit` and end it with `_keep`.
 
     Attributes

@@ -31,7 +31,7 @@ from taufpl.estimators._block_table import in_memory, read_part
 from taufpl.estimators._fitters import EstimatorFitter, find_own, known_positive, last_step, scores_of, wanted_positive
 from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import AccuracyElsewhere, LinearScorer, score_rounding
+from taufpl.estimators._linear import AccuracyMixin, LinearScorer, score_rounding
 from taufpl.estimators._strategies import Outcome, largest
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
 from taufpl.estimators._units import refuse_units
@@ -42,7 +42,7 @@ from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, Trai
 Vector = NDArray[np.float64]
 
 
-class NeymanPearsonClassifier(ThresholdedMixin, AccuracyElsewhere, MetaEstimatorMixin, BaseEstimator):
+class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixin, BaseEstimator):
     """Any scikit-learn scorer, with a threshold that keeps the false-positive rate at or under tau.
 
     Parameters

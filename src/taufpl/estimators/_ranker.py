@@ -17,7 +17,7 @@ from taufpl.estimators._linear import (
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
 )
-from taufpl.estimators._trimmed import rank
+from taufpl.estimators.rankings import rank
 from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback

@@ -22,8 +22,8 @@ from taufpl.estimators._linear import (
     LinearScorer,
 )
 from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
-from taufpl.estimators._trimmed import rank
 from taufpl.estimators._units import read_units, refuse_units
+from taufpl.estimators.rankings import rank
 from taufpl.operators import as_operator, is_remote
 from taufpl.problem import RankingProblem, top_count
 

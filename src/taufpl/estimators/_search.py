@@ -17,8 +17,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators._trimmed import rank
 from taufpl.estimators._units import Rows, Units
+from taufpl.estimators.rankings import rank
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Result

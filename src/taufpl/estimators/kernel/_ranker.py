@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl.estimators._kernel_rows import expand
-from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, raised_by_rounding
-from taufpl.estimators._kernel_solve import rank_rows
 from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT
+from taufpl.estimators.kernel._rows import expand
+from taufpl.estimators.kernel._scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, raised_by_rounding
+from taufpl.estimators.kernel._solve import rank_rows
 from taufpl.kernels import make_kernel
 from taufpl.solvers import Callback
 from taufpl.thresholding import top_threshold

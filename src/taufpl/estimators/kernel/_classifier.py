@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._grid import reg_grid
-from taufpl.estimators._kernel_fitter import KernelFitter, KernelModel, Wanted
-from taufpl.estimators._kernel_rows import Vector
-from taufpl.estimators._kernel_scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, score_rounding
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
+from taufpl.estimators.kernel._fitter import KernelFitter, KernelModel, Wanted
+from taufpl.estimators.kernel._rows import Vector
+from taufpl.estimators.kernel._scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer
 from taufpl.kernels import Kernel, make_kernel
 from taufpl.thresholding import Evidence
 

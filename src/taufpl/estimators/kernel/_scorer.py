@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators._block_table import in_memory
-from taufpl.estimators._kernel_rows import Approximation, KernelRows, Vector, expand, named
-from taufpl.estimators._kernel_solve import KernelRanking, exact_dual
 from taufpl.estimators._labels import TwoClasses, split_labels
-from taufpl.estimators._linear import score_rounding, warn_not_converged
+from taufpl.estimators._linear import AccuracyMixin, score_rounding, warn_not_converged
 from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators.kernel._rows import Approximation, KernelRows, Vector, expand, named
+from taufpl.estimators.kernel._solve import KernelRanking, exact_dual
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import KERNEL_NAMES, Kernel, check_suits, score_sizes, takes_sparse
 from taufpl.problem import RankingProblem
@@ -40,7 +40,7 @@ KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class KernelScorer(ClassifierMixin, BaseEstimator):
+class KernelScorer(AccuracyMixin, BaseEstimator):
     """A score sum_i c_i k(x_i, x) with a threshold: subclasses write `fit`.
 
     Attributes

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._kernel_rows import Approximation, KernelRows, Rows, Vector, expand, named, take
-from taufpl.estimators._kernel_search import GAMMA_FACTORS, KernelSearch
-from taufpl.estimators._kernel_solve import KernelRanking, rank_rows
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._search import Setting
 from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators.kernel._rows import Approximation, KernelRows, Rows, Vector, expand, named, take
+from taufpl.estimators.kernel._search import GAMMA_FACTORS, KernelSearch
+from taufpl.estimators.kernel._solve import KernelRanking, rank_rows
 from taufpl.kernels import Kernel
 
 # Larger shares of the negatives than tau, in multiples of it, that "cv" tries.

@@ -20,9 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from taufpl.estimators._gaussian_recall import NegativeMoments, fit_normal, mean_and_variances
 from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators._trimmed import following_share, trimmed_path
+from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_normal, mean_and_variances
+from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import share_above

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from taufpl.estimators._kernel_rows import Approximation, Rows, Vector, make_rows, take
 from taufpl.estimators._search import FoldWalker, RankingSearch, Setting, make_folds
 from taufpl.estimators._solve import SolverChoice
 from taufpl.estimators._units import Units
+from taufpl.estimators.kernel._rows import Approximation, Rows, Vector, make_rows, take
 from taufpl.kernels import Kernel
 
 # What is tried, in multiples of the gamma that the median distance gives.

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._kernel_rows import Approximation, KernelRows, Rows, Vector, make_rows, make_rows_from
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.estimators.kernel._rows import Approximation, KernelRows, Rows, Vector, make_rows, make_rows_from
 from taufpl.kernels import Kernel
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback, Result, Status

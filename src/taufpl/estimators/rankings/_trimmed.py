@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._gaussian_recall import NegativeMoments, fit_normal
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_normal
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Result, Status
 from taufpl.thresholding import share_above
