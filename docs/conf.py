@@ -79,14 +79,15 @@ SHOWN_AS = {
     "../CONTRIBUTING.md": "project/contributing.md",
     "../benchmarks/README.md": "project/benchmarks.md",
     **{
+        f"../benchmarks/results/{name}.md": f"project/benchmarks-{name}.md"
+        for name in ("projection", "solvers", "guarantee", "recall", "kernels", "scale")
+    },
+    **{
         f"../results/{name}/table.md": f"project/results-{name}.md"
         for name in ("ranking", "classification", "projection", "scaling")
     },
     "gallery/GALLERY_HEADER.rst": "auto/gallery/index.rst",
 }
-# Pages that are announced before they are there: until then, links to them are plain text.
-AWAITED = {"command-line.md", "deployment.md", "reproduction.md", "api/persistence.rst"}
-MISSING = {page for page in AWAITED if not (HERE / page).exists() or page in exclude_patterns}
 INCLUDE = re.compile(r"^```\{include\} (?P<path>\S+)\n```$", re.MULTILINE)
 PROMPTS = re.compile(r"(^```python\n>>>.*?\n)\n(?=```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?P<path>[\w./-]+\.\w+)(?P<anchor>#[\w-]+)?\)")
@@ -98,8 +99,6 @@ def relink(text: str, home: Path, shown_in: Path) -> str:
     def replace(match: re.Match[str]) -> str:
         target = os.path.relpath(home / match["path"], HERE).replace(os.sep, "/")
         target = re.sub(r"^gallery/(plot_\w+)\.py$", r"auto/gallery/\1.rst", SHOWN_AS.get(target, target))
-        if target in MISSING:
-            return match["text"].strip("[]")
         path = os.path.relpath(HERE / target, shown_in).replace(os.sep, "/")
         return f"{match['text']}({path}{match['anchor'] or ''})"
 
@@ -117,9 +116,6 @@ def on_source_read(app: Any, name: str, source: list[str]) -> None:
         app.env.note_dependency(str(path))
         return relink(path.read_text(encoding="utf-8"), path.parent, folder)
 
-    for page in MISSING:  # entries of tables of contents
-        entry = os.path.relpath(HERE / page, folder).rpartition(".")[0].replace(os.sep, "/")
-        source[0] = re.sub(rf"^{re.escape(entry)}\n", "", source[0], flags=re.MULTILINE)
     whole = INCLUDE.fullmatch(source[0].strip())
     source[0] = include(whole) if whole else relink(source[0], folder, folder)
     source[0] = PROMPTS.sub(r"\1", source[0])  # doctest wants an empty line at the end, a reader does not
