@@ -25,9 +25,7 @@ from taufpl.operators import as_operator
 from taufpl.operators.remote import ArrayBlock, LocalBlocks
 from taufpl.problem import RankingProblem, _block_tasks, top_count
 from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.projection.remote import _device as _device_projection
-from taufpl.projection.remote import _tasks as _round_tasks
-from taufpl.projection.remote import _top_mean
+from taufpl.projection.remote import _device as _device_projection, _tasks as _round_tasks, _top_mean
 from taufpl.solvers import Newton, _block_newton
 from taufpl.solvers._block_newton import BlockNewton
 from taufpl.solvers._block_result import BlockResult

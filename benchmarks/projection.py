@@ -17,8 +17,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from taufpl._kernels import _projection as kernels
-from taufpl._kernels import _projection_peers as peers
+from taufpl._kernels import _projection as kernels, _projection_peers as peers
 from taufpl.baselines.projection import bisection, ibis, ptkc, sort_based, sort_based_cone
 from taufpl.projection import project_topk_cone, project_topk_simplex
 

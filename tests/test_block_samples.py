@@ -6,8 +6,7 @@ from collections import Counter
 import array_api_strict as strict
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.model_selection import StratifiedKFold
 

@@ -8,16 +8,14 @@ pytest.importorskip("dask.array")
 import dask
 import dask.array as da
 import pandas as pd
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from block_tasks import Begin, Move, Nothing, Total, Whole
 from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, unknown_sizes
 from taufpl import TauFPLRanker
 from taufpl.operators import FileRows, as_blocks, as_operator, is_remote, lazy_labels, linear_scores
 from taufpl.operators.remote import Entries, LocalBlocks, check_rows, divide, order_statistic
-from taufpl.operators.remote.dask import _shared as _dask_shared
-from taufpl.operators.remote.dask import _source as source
+from taufpl.operators.remote.dask import _shared as _dask_shared, _source as source
 from taufpl.operators.remote.dask._shared import settle_shared, shared_results
 
 

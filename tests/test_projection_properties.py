@@ -3,8 +3,7 @@
 from math import fsum
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from reference import assert_feasible, tolerances
 from taufpl.projection import project_capped_simplex, project_topk_cone, project_topk_simplex

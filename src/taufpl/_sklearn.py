@@ -6,12 +6,14 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
-from sklearn.utils.validation import _check_feature_names as check_feature_names
-from sklearn.utils.validation import _check_method_params as check_method_params
-from sklearn.utils.validation import _check_n_features as check_n_features
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-from sklearn.utils.validation import _check_y as check_y
-from sklearn.utils.validation import _num_samples as num_samples
+from sklearn.utils.validation import (
+    _check_feature_names as check_feature_names,
+    _check_method_params as check_method_params,
+    _check_n_features as check_n_features,
+    _check_sample_weight as check_sample_weight,
+    _check_y as check_y,
+    _num_samples as num_samples,
+)
 
 __all__ = [
     "BaseSearchCV",

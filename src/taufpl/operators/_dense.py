@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._kernels import _csr as triangles
-from taufpl._kernels import _dense as kernels
+from taufpl._kernels import _csr as triangles, _dense as kernels
 from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector
 from taufpl.operators._threads import n_threads, share
 
