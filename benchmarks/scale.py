@@ -39,8 +39,7 @@ from taufpl.operators import FileRows, as_blocks, as_operator
 from taufpl.operators.remote import divide
 from taufpl.problem import RankingProblem
 from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers import Newton
-from taufpl.solvers._block_newton import BlockNewton, BlockResult
+from taufpl.solvers import BlockNewton, BlockResult, Newton
 
 TAU, REG = 0.01, 0.01
 CHUNK_ROWS = 250_000

@@ -12,8 +12,7 @@ from solver_cases import make_data, make_problem, quadratic_program
 from taufpl.operators.remote import LoadedBlock, LocalBlocks
 from taufpl.problem import Loss, top_count
 from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers import Newton, Status
-from taufpl.solvers._block_newton import BlockNewton
+from taufpl.solvers import BlockNewton, Newton, Status
 
 
 def sparse_tensor(x):

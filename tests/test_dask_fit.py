@@ -24,8 +24,7 @@ from taufpl.estimators._solve import SolverChoice
 from taufpl.operators import as_blocks
 from taufpl.operators.remote import Entries, divide, order_statistic
 from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers import Newton
-from taufpl.solvers._block_newton import BlockNewton
+from taufpl.solvers import BlockNewton, Newton
 
 K, REG, TOL = 12, 0.02, 1e-6
 

@@ -13,10 +13,10 @@ from sklearn.base import clone
 
 from taufpl.estimators._block_scores import Direction
 from taufpl.estimators._block_search import search_part
-from taufpl.estimators._block_solve import BlockRanking, rank_part
+from taufpl.estimators._block_solve import rank_part
 from taufpl.estimators._block_table import Part, check_header, read_part
 from taufpl.estimators._fitters import MOST_EXTENSIONS, SEARCH_TOL
-from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.operators import is_foreign_array, like
 from taufpl.problem import BlockRankingProblem, top_count
 
@@ -86,7 +86,7 @@ class PaperFitter:
         self.regs, self.cv = regs, cv
         # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
         self.cv_results: dict[str, NDArray[Any]] | None = None
-        self.first: tuple[BlockRanking, BlockRankingProblem] | None = None
+        self.first: tuple[Ranking, BlockRankingProblem] | None = None
 
     def prepare(self, part: Part) -> None:
         """Choose reg and tau_scale on folds of these rows, where they are not given."""

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from taufpl.estimators._block_parts import Consecutive
 from taufpl.estimators._block_scores import Direction, Held, score
-from taufpl.estimators._block_solve import posed, solve_block_ranking
+from taufpl.estimators._block_solve import posed
 from taufpl.estimators._block_table import Divided, Part
 from taufpl.estimators._search import FoldPath, RankingSearch, Setting, make_grid, make_settings, possible_folds
-from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._solve import SolverChoice, solve_ranking
 from taufpl.problem import BlockRankingProblem, top_count
 from taufpl.thresholding import share_above
 
@@ -84,8 +84,8 @@ def _walk(
         began, before = time.perf_counter(), problem.blocks.n_passes + held_out.blocks.n_passes
         # A collapse does not depend on reg.
         if ranking is None or not ranking.collapsed:
-            ranking = solve_block_ranking(problem.replace(reg=float(reg)), choice, start)
-            start = ranking.latest
+            ranking = solve_ranking(problem.replace(reg=float(reg)), choice, start)
+            start = ranking.result
         score(held_out, Direction(ranking.result.coef))
         held = Held.of(held_out)
         assert held.positive is not None

@@ -14,14 +14,13 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
-from taufpl.estimators._block_solve import BlockRanking
 from taufpl.estimators._block_table import Part, check_header, in_memory, needs_memory
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_remote, to_numpy
 from taufpl.operators.remote import fetched, lazy_labels, linear_scores
-from taufpl.problem import BlockRankingProblem, RankingProblem
+from taufpl.problem import BaseRankingProblem, BlockRankingProblem, RankingProblem
 from taufpl.thresholding import top_threshold
 
 Vector = NDArray[np.float64]
@@ -149,7 +148,7 @@ class LinearScorer(AccuracyMixin, BaseEstimator):
         self._keep_ranking(ranking, problem)
         return self
 
-    def _keep_part(self, ranking: BlockRanking, problem: BlockRankingProblem, threshold: float) -> Self:
+    def _keep_part(self, ranking: Ranking, problem: BlockRankingProblem, threshold: float) -> Self:
         """The same where the rows live elsewhere."""
         self.coef_ = ranking.result.coef[np.newaxis].copy()
         self.intercept_ = np.array([-threshold])
@@ -160,7 +159,7 @@ class LinearScorer(AccuracyMixin, BaseEstimator):
         """Fit on rows that live elsewhere, with `classes_` and `n_features_in_` set already."""
         raise TypeError(needs_memory(type(self).__name__))
 
-    def _keep_ranking(self, ranking: Ranking | BlockRanking, problem: RankingProblem | BlockRankingProblem) -> None:
+    def _keep_ranking(self, ranking: Ranking, problem: BaseRankingProblem) -> None:
         """Set what the solver said, and warn where it did not go as hoped."""
         result = ranking.result
         self.primal_objective_ = result.primal
@@ -211,7 +210,7 @@ def warn_not_converged(name: str, n_iter: int, gap: float, tol: float, stackleve
     )
 
 
-def warn_collapsed(name: str, problem: RankingProblem | BlockRankingProblem) -> None:
+def warn_collapsed(name: str, problem: BaseRankingProblem) -> None:
     """Say what has happened and what helps."""
     warnings.warn(
         f"{name} found nothing better than w = 0, for any reg: the mean of the {problem.n_positive} positives is an "

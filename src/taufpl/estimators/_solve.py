@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from taufpl.problem import RankingProblem
+from taufpl.problem import BaseRankingProblem
 from taufpl.solvers import Accelerated, Callback, Newton, Record, Result, Solver
 
 # The share of the possible gain under which a direction is not trusted.
-TRUSTED_SHARE = 0.5
+_TRUSTED_SHARE = 0.5
 # The next try aims at a gap of this share of the possible gain.
-AIM = 0.1
+_AIM = 0.1
 # Gains under this are hard to tell from rounding; they are looked for at a smaller reg, where they are of this size.
-TOO_FINE = 1e-9
-PLAIN = 1e-4
+_TOO_FINE = 1e-9
+_PLAIN = 1e-4
 
 _DEFAULT_MAX_ITER = {"newton": 1_000, "accelerated": 100_000}
 
@@ -53,7 +53,9 @@ class SolverChoice:
         max_iter = _DEFAULT_MAX_ITER[self.name] if self.max_iter is None else self.max_iter
         return kind(tol=self.tol if tol is None else tol, max_iter=max_iter)
 
-    def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:
+    def solve(
+        self, problem: BaseRankingProblem, start: Result | None = None, callback: Callback | None = None
+    ) -> Result:
         """Solve as `solve_ranking` does, for whoever wants a solver."""
         return solve_ranking(problem, self, start, callback).result
 
@@ -67,46 +69,50 @@ class Ranking:
 
 
 def solve_ranking(
-    problem: RankingProblem, choice: SolverChoice, start: Result | None = None, callback: Callback | None = None
+    problem: BaseRankingProblem, choice: SolverChoice, start: Result | None = None, callback: Callback | None = None
 ) -> Ranking:
-    """Solve to the tolerance, and further where the gain over w = 0 is still in doubt."""
+    """Solve to the tolerance, and further where the gain over w = 0 is still in doubt.
+
+    Parameters
+    ----------
+    problem : RankingProblem or BlockRankingProblem
+    choice : SolverChoice
+    start : Result, default=None
+        Of a neighbouring problem, with another k or reg. Remote rows go on from where their last solve has ended.
+    callback : callable, default=None
+        Gets the records of all runs as if they were one.
+    """
     result = choice.make().solve(problem, start, callback)
-    at_zero = float(problem.loss.value(np.zeros(1))[0])
+    at_zero = problem.primal_at_zero
     while result.converged:
         possible = at_zero - result.dual
-        if at_zero - result.primal > TRUSTED_SHARE * possible:
+        if at_zero - result.primal > _TRUSTED_SHARE * possible:
             break
         if possible * _units(problem) <= choice.no_gain:
             return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
-        if possible < TOO_FINE:
+        if possible < _TOO_FINE:
             return _solve_with_less(problem, choice, possible)
-        following = shifted(callback, result.history)
-        result = _joined(result, choice.make(AIM * possible).solve(problem, result, following))
+        following = _shifted(callback, result.history)
+        result = _joined(result, choice.make(_AIM * possible).solve(problem, result, following))
     return Ranking(result, collapsed=not result.coef.any())
 
 
-def _units(problem: RankingProblem) -> float:
+def _units(problem: BaseRankingProblem) -> float:
     """1 + reg / (2 R^2), R^2 the mean squared distance of the positives from the mean negative.
 
     With dist the distance of the mean positive from what the negatives can average to, the gain is about
     dist^2 / (R^2 + reg/2); times this it is dist^2 / R^2, whatever reg is and wherever the origin lies.
     """
-    operator, m = problem.operator, problem.n_positive
-    means = [
-        operator.rmatvec_rows(np.full(rows.size, 1.0 / rows.size), rows)
-        for rows in (problem.positive_rows, problem.negative_rows)
-    ]
-    spread = operator.column_squares(problem.positive_rows).sum() / m - float(means[0] @ means[0])
-    squares = max(float(spread), 0.0) + float(np.square(means[0] - means[1]).sum())
+    squares = problem.positive_spread()
     return 1.0 + 0.5 * problem.reg / squares if squares > 0 else 1.0
 
 
-def _solve_with_less(problem: RankingProblem, choice: SolverChoice, possible: float) -> Ranking:
+def _solve_with_less(problem: BaseRankingProblem, choice: SolverChoice, possible: float) -> Ranking:
     """Solve at a reg so much smaller that the gain can be seen, and take the direction over.
 
     Where the penalty outweighs all else, the gain falls as 1/reg, and so does the length of w; its direction stays.
     """
-    factor = possible / PLAIN
+    factor = possible / _PLAIN
     ranking = solve_ranking(problem.replace(reg=problem.reg * factor), choice)
     result = ranking.result
     if ranking.collapsed:
@@ -117,15 +123,15 @@ def _solve_with_less(problem: RankingProblem, choice: SolverChoice, possible: fl
     return Ranking(kept, collapsed=False)
 
 
-def shifted(callback: Callback | None, history: tuple[Record, ...]) -> Callback | None:
+def _shifted(callback: Callback | None, history: tuple[Record, ...]) -> Callback | None:
     """Pass records on with the cost of an earlier run added."""
     if callback is None or not history:
         return callback
     last = history[-1]
-    return lambda record: callback(after(last, record))
+    return lambda record: callback(_after(last, record))
 
 
-def after(last: Record, record: Record) -> Record:
+def _after(last: Record, record: Record) -> Record:
     """A record of a run that began where another one ended."""
     return replace(
         record,
@@ -142,5 +148,7 @@ def _joined(first: Result, second: Result) -> Result:
         second,
         n_iter=first.n_iter + second.n_iter,
         n_passes=first.n_passes + second.n_passes,
-        history=first.history + tuple(after(last, record) for record in second.history),
+        n_rounds=first.n_rounds + second.n_rounds,
+        n_projections=first.n_projections + second.n_projections,
+        history=first.history + tuple(_after(last, record) for record in second.history),
     )

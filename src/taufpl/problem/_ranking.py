@@ -13,7 +13,9 @@ D <= P always, with equality at the optimum only. P(0) = l(0), which is 1 for th
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,7 +76,57 @@ class OptimalityResiduals:
     infeasibility: float
 
 
-class RankingProblem:
+class BaseRankingProblem(ABC):
+    """What the ranking problem is for rows in memory and for remote rows alike.
+
+    Attributes
+    ----------
+    kept : dict
+        What solvers leave to the next solve on the same rows; problems made by `replace` share it.
+    """
+
+    n_features: int
+
+    def __init__(self, n_positive: int, n_negative: int, k: int, reg: float, loss: Loss | None) -> None:
+        self.n_positive, self.n_negative = int(n_positive), int(n_negative)
+        self.k, self.reg = int(k), float(reg)
+        self.loss = SquaredHinge() if loss is None else loss
+        self.kept: dict[str, object] = {}
+        if not 1 <= self.k <= self.n_negative:
+            raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
+        if not (self.reg > 0 and math.isfinite(self.reg)):
+            raise ValueError(f"reg must be positive and finite, got {reg!r}.")
+
+    @property
+    def ridge(self) -> float:
+        """Curvature m reg that the penalty gives to m P."""
+        return self.n_positive * self.reg
+
+    @property
+    def primal_at_zero(self) -> float:
+        """P(0) = l(0)."""
+        return float(self.loss.value(np.zeros(1))[0])
+
+    def replace(self, *, k: int | None = None, reg: float | None = None) -> Self:
+        """Pose the same problem on the same data with another k or reg."""
+        other = self._posed(self.k if k is None else k, self.reg if reg is None else reg)
+        other.kept = self.kept
+        return other
+
+    @abstractmethod
+    def _posed(self, k: int, reg: float) -> Self:
+        """The same problem with this k and this reg."""
+
+    @abstractmethod
+    def certify(self, coef: Vector, alpha: Vector | None, beta: Vector | None) -> Certificate:
+        """Recompute both values from scratch, without rescaling. Up to two passes."""
+
+    @abstractmethod
+    def positive_spread(self) -> float:
+        """Mean squared distance of the positives from the mean negative. Up to two passes."""
+
+
+class RankingProblem(BaseRankingProblem):
     """The primal and dual ranking problem over the rows of one operator.
 
     Positives and negatives are rows of the same operator, named by their indices, so that nothing is copied.
@@ -95,8 +147,10 @@ class RankingProblem:
 
     Attributes
     ----------
-    kept : dict
-        What solvers leave to the next solve on the same rows; problems made by `replace` share it.
+    n_positive, n_negative, n_features : int
+        m, n and d.
+    ridge : float
+        Curvature m reg that the penalty gives to m P.
     """
 
     def __init__(
@@ -111,53 +165,17 @@ class RankingProblem:
         self.operator = operator
         self.positive_rows: Rows = np.asarray(positive_rows, dtype=np.intp)
         self.negative_rows: Rows = np.asarray(negative_rows, dtype=np.intp)
-        self.k = int(k)
-        self.reg = float(reg)
-        self.loss = SquaredHinge() if loss is None else loss
         for name, rows in (("positive_rows", self.positive_rows), ("negative_rows", self.negative_rows)):
             if rows.ndim != 1 or rows.size == 0:
                 raise ValueError(f"{name} must name at least one row, got an array of shape {rows.shape}.")
-        if not 1 <= self.k <= self.n_negative:
-            raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
-        if not (self.reg > 0 and math.isfinite(self.reg)):
-            raise ValueError(f"reg must be positive and finite, got {reg!r}.")
-        self.kept: dict[str, object] = {}
+        super().__init__(self.positive_rows.size, self.negative_rows.size, k, reg, loss)
+        self.n_features = operator.shape[1]
         # Where the rows are consecutive, scores are split by views.
         self._positive_part = _as_slice(self.positive_rows)
         self._negative_part = _as_slice(self.negative_rows)
 
-    @property
-    def n_positive(self) -> int:
-        """Number of positives, m."""
-        return int(self.positive_rows.size)
-
-    @property
-    def n_negative(self) -> int:
-        """Number of negatives, n."""
-        return int(self.negative_rows.size)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, d."""
-        return int(self.operator.shape[1])
-
-    @property
-    def ridge(self) -> float:
-        """Curvature m reg that the penalty gives to m P."""
-        return self.n_positive * self.reg
-
-    def replace(self, *, k: int | None = None, reg: float | None = None) -> RankingProblem:
-        """Pose the same problem on the same data with another k or reg."""
-        other = RankingProblem(
-            self.operator,
-            self.positive_rows,
-            self.negative_rows,
-            self.k if k is None else k,
-            self.reg if reg is None else reg,
-            self.loss,
-        )
-        other.kept = self.kept
-        return other
+    def _posed(self, k: int, reg: float) -> Self:
+        return type(self)(self.operator, self.positive_rows, self.negative_rows, k, reg, self.loss)
 
     # Products with the data.
 
@@ -219,8 +237,19 @@ class RankingProblem:
         """Primal point w = (X+' alpha - X-' beta) / (m reg)."""
         return self.combine(alpha, beta) / self.ridge
 
-    def certify(self, coef: Vector, alpha: Vector, beta: Vector) -> Certificate:
+    def positive_spread(self) -> float:
+        """Mean squared distance of the positives from the mean negative. Up to two passes."""
+        means = [
+            self.operator.rmatvec_rows(np.full(rows.size, 1.0 / rows.size), rows)
+            for rows in (self.positive_rows, self.negative_rows)
+        ]
+        squares = float(self.operator.column_squares(self.positive_rows).sum())
+        return spread_about(squares / self.n_positive, *means)
+
+    def certify(self, coef: Vector, alpha: Vector | None, beta: Vector | None) -> Certificate:
         """Recompute both values from scratch, without rescaling. Up to two passes."""
+        assert alpha is not None
+        assert beta is not None
         positive, negative = self.scores(coef)
         direction = self.combine(alpha, beta)
         squared = float(direction @ direction)
@@ -243,6 +272,11 @@ class RankingProblem:
             ranking=top - mean,
             infeasibility=float(max(excess)) / total if total > 0 else float(max(excess)),
         )
+
+
+def spread_about(mean_square: float, mean: Vector, other: Vector) -> float:
+    """Mean squared distance from another mean, of rows with this mean square of their norms and this mean."""
+    return max(mean_square - float(mean @ mean), 0.0) + float(np.square(mean - other).sum())
 
 
 def _as_slice(rows: Rows) -> Rows | slice:

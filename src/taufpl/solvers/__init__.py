@@ -1,8 +1,6 @@
 """Solvers: they see a problem and settings, and return a certified result."""
 
 from taufpl.solvers._accelerated import Accelerated
-from taufpl.solvers._block_newton import BlockNewton
-from taufpl.solvers._block_result import BlockResult
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._newton import Newton, Pace
 from taufpl.solvers._newton_system import conjugate_gradients
@@ -11,8 +9,6 @@ from taufpl.solvers._result import Callback, Record, Result, Status
 
 __all__ = [
     "Accelerated",
-    "BlockNewton",
-    "BlockResult",
     "Callback",
     "Newton",
     "Pace",
@@ -24,3 +20,7 @@ __all__ = [
     "line_search",
     "solve_path",
 ]
+
+# Earlier names of what serves remote rows too.
+BlockNewton = Newton
+BlockResult = Result

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from taufpl.problem import RankingProblem
+from taufpl.problem import BaseRankingProblem, RankingProblem
 from taufpl.projection import Thresholds, project_topk_simplex
 from taufpl.solvers._result import Callback, Result, Status, Tracker, Vector
 
@@ -46,8 +46,12 @@ class Accelerated:
     step: Literal["spectral", "backtracking"] = "spectral"
     seed: int = 0
 
-    def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:
-        """Solve a problem, from w = 0 or from the dual pair of a neighbouring one."""
+    def solve(
+        self, problem: BaseRankingProblem, start: Result | None = None, callback: Callback | None = None
+    ) -> Result:
+        """Solve a problem over rows in memory, from w = 0 or from the dual pair of a neighbouring one."""
+        if not isinstance(problem, RankingProblem):
+            raise TypeError(f"problem must be a RankingProblem, over rows in memory; got a {type(problem).__name__}.")
         return _Run(self, problem, start, callback).run()
 
 
@@ -112,11 +116,11 @@ class _Run:
         while True:
             self._certify(at)
             if self.tracker.record():
-                return self.tracker.result(Status.CONVERGED, n_iter, self.guess)
+                return self.tracker.result(Status.CONVERGED, n_iter)
             if n_iter >= settings.max_iter:
-                return self.tracker.result(Status.MAX_ITER, n_iter, self.guess)
+                return self.tracker.result(Status.MAX_ITER, n_iter)
             if self.tracker.n_passes >= settings.max_passes:
-                return self.tracker.result(Status.MAX_PASSES, n_iter, self.guess)
+                return self.tracker.result(Status.MAX_PASSES, n_iter)
             following = 0.5 + math.sqrt(0.25 + momentum * momentum)
             ahead = at.beyond(before, (momentum - 1.0) / following)
             reached = self._step(ahead)

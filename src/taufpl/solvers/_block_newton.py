@@ -16,7 +16,7 @@ from taufpl.problem.remote._tasks import Keep, Pair, Recentre, Step
 from taufpl.projection import Thresholds
 from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT
 from taufpl.projection.remote._distributed import FirstRound, Projection, project_by_rounds
-from taufpl.solvers._block_result import BlockResult, Book
+from taufpl.solvers._block_result import Book
 from taufpl.solvers._block_system import BlockSystem
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._newton import (
@@ -28,7 +28,7 @@ from taufpl.solvers._newton import (
     _WARM_SIGMA,
     Pace,
 )
-from taufpl.solvers._result import Callback, Status
+from taufpl.solvers._result import Callback, Result, Status
 
 Vector = NDArray[np.float64]
 
@@ -87,10 +87,10 @@ class BlockNewton:
     def solve(
         self,
         problem: BlockRankingProblem,
-        start: BlockResult | None = None,
+        start: Result | None = None,
         callback: Callback | None = None,
-    ) -> BlockResult:
-        """Solve a problem, from w = 0 or from the last result on the same blocks (for another reg or k)."""
+    ) -> Result:
+        """Solve a problem, from w = 0; or, given a start, from where the last solve on the same blocks ended."""
         with nullcontext() if problem.n_features > _MOST_FEATURES else one_blas_thread:
             return _Run(self, problem, start, callback).run()
 
@@ -102,7 +102,7 @@ class _Run:
         self,
         settings: BlockNewton,
         problem: BlockRankingProblem,
-        start: BlockResult | None,
+        start: Result | None,
         callback: Callback | None,
     ) -> None:
         self.settings, self.problem, self.blocks = settings, problem, problem.blocks
@@ -116,7 +116,7 @@ class _Run:
         self.t = 0.0
         self.step = np.zeros(problem.n_features)
         kept = problem.kept.get("newton")
-        if start is not None and isinstance(kept, _Kept) and kept.result is start:
+        if start is not None and isinstance(kept, _Kept):
             self._begin_warm(kept)
         else:
             self._begin_cold()
@@ -136,8 +136,8 @@ class _Run:
         self.system = BlockSystem(problem, self.totals, factored=self.factored)
         cap = max(point.theta * point.projection.thresholds.total, 1e-300) / problem.k
         sigma = self.pace.sigma * cap
-        grown = max(sigma, min(kept.result.sigma, _WARM_SIGMA * cap)) / sigma
-        self.sigma = kept.result.sigma
+        grown = max(sigma, min(kept.sigma, _WARM_SIGMA * cap)) / sigma
+        self.sigma = kept.sigma
         self.point = point
         self._recentre(None, sigma * grown**_WARM_SHARE)
         self._weigh(self.point.top)
@@ -150,7 +150,7 @@ class _Run:
     def here(self) -> Vector:
         return self.coef + self.t * self.step
 
-    def run(self) -> BlockResult:
+    def run(self) -> Result:
         settings, book = self.settings, self.book
         best, waited = math.inf, 0
         while True:
@@ -201,12 +201,14 @@ class _Run:
         self.point = _with_primal(point, book.primal, top)
         return anew
 
-    def _result(self, status: Status) -> BlockResult:
+    def _result(self, status: Status) -> Result:
         book = self.book
         if status is not Status.CONVERGED:
             self._settle()
-        result = BlockResult(
+        result = Result(
             coef=book.coef,
+            alpha=None,
+            beta=None,
             primal=book.primal,
             dual=book.dual,
             gap=book.gap,
@@ -218,7 +220,7 @@ class _Run:
             history=tuple(book.history),
             sigma=self.sigma,
         )
-        self.problem.kept["newton"] = _Kept(result, self.point, self.totals, self.coef, self.t, self.step)
+        self.problem.kept["newton"] = _Kept(self.sigma, self.point, self.totals, self.coef, self.t, self.step)
         return result
 
     # Projections.
@@ -355,7 +357,7 @@ def _with_primal(point: Point, primal: float, top: Top) -> Point:
 class _Kept:
     """The end of a solve: what the states of the blocks belong to."""
 
-    result: BlockResult
+    sigma: float
     point: Point
     totals: Totals
     coef: Vector

@@ -1,4 +1,4 @@
-"""What the solver over blocks returns, and the book it keeps while it runs."""
+"""The history of a solve over blocks."""
 
 from __future__ import annotations
 
@@ -9,49 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers._result import Callback, Record, Status
+from taufpl.solvers._result import Callback, Record
 
 Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockResult:
-    """The best point that a solver has seen; the dual pair stays with the blocks, as `alpha` and `beta`.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-    primal, dual, gap : float
-        P(coef), D of the pair that the blocks hold, and (primal - dual) / primal.
-    n_iter : int
-        Newton steps.
-    n_projections : int
-    n_rounds : int
-        Rounds in which all blocks were waited for.
-    n_passes : float
-        Passes over the data.
-    status : Status
-    history : tuple of Record
-    sigma : float
-        Last proximal step.
-    """
-
-    coef: Vector
-    primal: float
-    dual: float
-    gap: float
-    n_iter: int
-    n_projections: int
-    n_rounds: int
-    n_passes: float
-    status: Status
-    history: tuple[Record, ...]
-    sigma: float
-
-    @property
-    def converged(self) -> bool:
-        """Whether the gap came under the tolerance."""
-        return self.status is Status.CONVERGED
 
 
 @dataclass

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
 from taufpl.operators import one_blas_thread
-from taufpl.problem import RankingProblem
+from taufpl.problem import BaseRankingProblem, RankingProblem
 from taufpl.projection import project_topk_simplex
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._model import FrozenModel, WorkingSet
@@ -118,8 +119,15 @@ class Newton:
     working_set: float = 3.0
     model_steps: int = 30
 
-    def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:
+    def solve(
+        self, problem: BaseRankingProblem, start: Result | None = None, callback: Callback | None = None
+    ) -> Result:
         """Solve a problem, from w = 0 or from the result of a neighbouring one (other reg or k)."""
+        if not isinstance(problem, RankingProblem):
+            from taufpl.solvers._block_newton import BlockNewton
+
+            settings = BlockNewton(self.tol, self.max_iter, self.max_passes, self.pace)
+            return settings.solve(cast("Any", problem), start, callback)
         factored = _prefers_factoring(problem)
         threads_help = factored and problem.n_features > _ONE_THREAD_FEATURES
         with nullcontext() if threads_help else one_blas_thread:
@@ -229,7 +237,7 @@ class _Run:
             self._advance(now, dual_direction, gradient, enough)
 
     def _result(self, status: Status) -> Result:
-        result = self.tracker.result(status, self.n_iter, self.smoothing.guess, self.smoothing.sigma)
+        result = self.tracker.result(status, self.n_iter, self.smoothing.sigma)
         Memory(
             coef=self.coef,
             scores_of_coef=(self.positive, self.negative),

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from taufpl.problem import RankingProblem
+from taufpl.problem import BaseRankingProblem
 from taufpl.solvers._result import Callback, Result
 
 
 class Solver(Protocol):
     """Anything that solves a problem, from the result of a neighbouring one if there is one."""
 
-    def solve(self, problem: RankingProblem, start: Result | None = None, callback: Callback | None = None) -> Result:
+    def solve(
+        self, problem: BaseRankingProblem, start: Result | None = None, callback: Callback | None = None
+    ) -> Result:
         """Solve the problem."""
 
 
 def solve_path(
     solver: Solver,
-    problem: RankingProblem,
+    problem: BaseRankingProblem,
     ks: Sequence[int],
     regs: Sequence[float],
     callback: Callback | None = None,

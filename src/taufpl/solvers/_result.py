@@ -1,4 +1,4 @@
-"""What a solver returns, and the book it keeps while it runs."""
+"""What a solver returns, and the history that it keeps while it runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._state import named_state, set_named_state
 from taufpl.problem import RankingProblem
-from taufpl.projection import Thresholds
 
 Vector = NDArray[np.float64]
 
@@ -28,9 +28,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of a solver's history: best values so far, after so many passes and seconds.
+    """One line of a solver's history: the best values so far, and the passes, seconds and rounds spent on them.
 
-    Where rows live in blocks, `n_rounds` counts the rounds in which all of them were waited for.
+    A round waits for all blocks of remote rows; there is none in memory.
     """
 
     n_passes: float
@@ -51,9 +51,9 @@ class Result:
     Attributes
     ----------
     coef : ndarray of shape (d,)
-    alpha : ndarray of shape (m,)
-    beta : ndarray of shape (n,)
-        A feasible pair; `coef` and the pair may come from different iterations.
+    alpha, beta : ndarray of shape (m,) and of shape (n,), or None
+        A feasible pair; `coef` and the pair may come from different iterations. None for remote rows, which keep the
+        pair beside them.
     primal, dual : float
         P(coef) and D(alpha, beta) <= P everywhere.
     gap : float
@@ -63,15 +63,17 @@ class Result:
         Passes over the data spent by this run.
     status : Status
     history : tuple of Record
-    thresholds : Thresholds or None
-        Of the last projection: the guess of a solver that starts from here.
     sigma : float or None
         Last proximal step of the Newton solver, from which a warm start takes its first.
+    n_rounds : int
+        Rounds in which all blocks of remote rows were waited for; 0 in memory.
+    n_projections : int
+        Projections by rounds; 0 in memory.
     """
 
     coef: Vector
-    alpha: Vector
-    beta: Vector
+    alpha: Any
+    beta: Any
     primal: float
     dual: float
     gap: float
@@ -79,8 +81,9 @@ class Result:
     n_passes: float
     status: Status
     history: tuple[Record, ...]
-    thresholds: Thresholds | None = None
     sigma: float | None = None
+    n_rounds: int = 0
+    n_projections: int = 0
 
     @property
     def converged(self) -> bool:
@@ -153,14 +156,8 @@ class Tracker:
         if self._callback is not None:
             self._callback(line)
 
-    def result(
-        self,
-        status: Status,
-        n_iter: int,
-        thresholds: Thresholds | None = None,
-        sigma: float | None = None,
-    ) -> Result:
-        """Close the book."""
+    def result(self, status: Status, n_iter: int, sigma: float | None = None) -> Result:
+        """The end of a run."""
         return Result(
             coef=self.coef,
             alpha=self.alpha,
@@ -172,6 +169,5 @@ class Tracker:
             n_passes=self.n_passes,
             status=status,
             history=tuple(self.history),
-            thresholds=thresholds,
             sigma=sigma,
         )

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from taufpl.operators.remote import Blocks, DeferredReduction, Sums, Vector
-from taufpl.problem._loss import Loss, SquaredHinge
-from taufpl.problem.remote._tasks import Begin, Both, EvaluatePair, Losses, Pair, Rescore
+from taufpl.problem._loss import Loss
+from taufpl.problem._ranking import BaseRankingProblem, Certificate, spread_about
+from taufpl.problem.remote._tasks import Begin, Both, ClassMoments, EvaluatePair, KeptPair, Losses, Pair, Rescore
 from taufpl.projection import Thresholds
 from taufpl.projection.remote._distributed import Projection, Task
 from taufpl.projection.remote._piecewise_linear import Samples
@@ -108,7 +110,7 @@ class Point:
         return Pair(self.projection, self.cap, self.theta, self.theta * self.ratio)
 
 
-class BlockRankingProblem:
+class BlockRankingProblem(BaseRankingProblem):
     """The primal and dual ranking problem over the rows of blocks.
 
     Parameters
@@ -124,53 +126,29 @@ class BlockRankingProblem:
     loss : Loss, default=None
         With a quadratic conjugate; SquaredHinge if None.
 
-    Attributes
-    ----------
-    kept : dict
-        What solvers leave to the next solve on the same blocks; problems made by `replace` share it.
     """
 
     def __init__(
         self, blocks: Blocks, n_positive: int, n_negative: int, k: int, reg: float, loss: Loss | None = None
     ) -> None:
         self.blocks = blocks
-        self.n_positive, self.n_negative = int(n_positive), int(n_negative)
-        self.k, self.reg = int(k), float(reg)
-        self.loss = SquaredHinge() if loss is None else loss
-        for name, count in (("positives", self.n_positive), ("negatives", self.n_negative)):
+        self.n_features = blocks.shape[1]
+        for name, count in (("positives", n_positive), ("negatives", n_negative)):
             if count < 1:
                 raise ValueError(f"there must be {name} among the rows, got none.")
-        if not 1 <= self.k <= self.n_negative:
-            raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
-        if not (self.reg > 0 and math.isfinite(self.reg)):
-            raise ValueError(f"reg must be positive and finite, got {reg!r}.")
+        super().__init__(n_positive, n_negative, k, reg, loss)
         if self.loss.conjugate_curvature is None:
             raise ValueError(f"the loss must have a quadratic conjugate, got {type(self.loss).__name__}.")
         self.curvature: float = self.loss.conjugate_curvature
         self.slope: float = self.loss.conjugate_slope
-        self.kept: dict[str, object] = {}
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, d."""
-        return self.blocks.shape[1]
-
-    @property
-    def ridge(self) -> float:
-        """Curvature m reg that the penalty gives to m P."""
-        return self.n_positive * self.reg
 
     @property
     def full_total(self) -> float:
         """Sum of alpha at w = 0 where no margin counts: m times minus the slope of the loss there."""
         return self.n_positive * self.slope / self.curvature
 
-    def replace(self, *, k: int | None = None, reg: float | None = None) -> BlockRankingProblem:
-        """Pose the same problem on the same blocks with another k or reg."""
-        k, reg = self.k if k is None else k, self.reg if reg is None else reg
-        other = BlockRankingProblem(self.blocks, self.n_positive, self.n_negative, k, reg, self.loss)
-        other.kept = self.kept
-        return other
+    def _posed(self, k: int, reg: float) -> Self:
+        return type(self)(self.blocks, self.n_positive, self.n_negative, k, reg, self.loss)
 
     # Sources of vectors at w + t step.
 
@@ -289,6 +267,29 @@ class BlockRankingProblem:
         sums = self.blocks.reduce(Losses(own, self.slope + bound.upper))[0]
         primal, _ = self._primal(coef, sums, bound.upper, bound)
         return primal, Top(bound.upper, bound.at, max(abs(bound.at - top.at), 1e-6 * size))
+
+    def certify(self, coef: Vector, alpha: Vector | None = None, beta: Vector | None = None) -> Certificate:
+        """Recompute P(w), and D of the pair that the blocks keep, from scratch. Two passes.
+
+        The states of the blocks stay as they are.
+        """
+        up, down, sums = self.blocks.reduce(KeptPair())
+        _, dual, _ = self._duals(sums, up - down)
+        forked = self.blocks.fork(Rescore(coef))
+        scored = type(self)(forked, self.n_positive, self.n_negative, self.k, self.reg, self.loss)
+        try:
+            primal, _ = scored.exact_primal(coef, 0.0, Top(0.0, 0.0, 1.0))
+        finally:
+            forked.release()
+        self.blocks.count(2.0)
+        return Certificate(primal, dual)
+
+    def positive_spread(self) -> float:
+        """Mean squared distance of the positives from the mean negative. One pass."""
+        positive, negative, squares = self.blocks.reduce(ClassMoments())
+        self.blocks.count(1.0)
+        m, n = self.n_positive, self.n_negative
+        return spread_about(float(squares) / m, positive / m, negative / n)
 
     def _primal(self, coef: Vector, sums: Vector, mean: float, bound: TopMean) -> tuple[float, float]:
         """Upper bound on P from losses at a nearby T_k, and how far above P it may be.

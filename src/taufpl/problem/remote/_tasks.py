@@ -339,6 +339,34 @@ class Squares:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassMoments:
+    """Reduction: sums of the positives and of the negatives, and the sum of squares of all values of the positives."""
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        """Two vectors and a number."""
+        xp, positive = block.xp, state["positive"]
+        weights = xp.astype(state["is_negative"], xp.float64)
+        ones = xp.take(xp.ones_like(weights), positive, axis=0)
+        sums = block.settle(block.add_deferred(ones, positive), block.add_deferred(weights, None))
+        return (*sums, float(block.squares(positive).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPair:
+    """Reduction: X+' alpha and X-' beta of the pair that blocks keep, and the sums of alpha and of alpha^2."""
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        """Three vectors."""
+        xp, alpha = block.xp, state["alpha"]
+        told: Sums = block.settle(
+            block.add_deferred(alpha, state["positive"]),
+            block.add_deferred(state["beta"], None),
+            Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha)),
+        )
+        return told
+
+
+@dataclass(frozen=True, slots=True)
 class Both:
     """Reduction: two in one round, and in one transfer."""
 
