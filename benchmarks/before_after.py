@@ -2,9 +2,9 @@
 
     python benchmarks/before_after.py OLD/src NEW/src [--turns 7] [--only dask]
 
-Both folders hold the package `taufpl` with its compiled modules. Each version has a process of its own, and both fit the same
-rows one after the other, so that what else runs on the machine meets them alike. Cases that need a library or a device that is
-not there are left out.
+Both folders hold the package `taufpl` with its compiled modules. Each version has a process of its own, and both fit
+the same rows one after the other, so that what else runs on the machine meets them alike. Cases that need a library or
+a device that is not there are left out.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class Version:
 
     def ask(self, name: str) -> str:
         """Send a name, if there is one, and return the next answer."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         if name:
             print(name, file=self.process.stdin, flush=True)
         return self.process.stdout.readline().strip()
