@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.baselines._early_end import early_ends
 from taufpl.experiments import _paper
 from taufpl.experiments._box_search import Rule, ranking_score, share_with_ties
 from taufpl.experiments._data import Data, in_unit_rows, read
+from taufpl.experiments._early_end import early_ends
 from taufpl.experiments._methods import Direction
 from taufpl.experiments._tasks import Settings, split
 from taufpl.operators import as_operator

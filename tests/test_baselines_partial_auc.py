@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from functools import partial
 
 import cvxpy as cp
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from estimator_cases import two_clouds
 from taufpl.baselines import PartialAUCSVM
 from taufpl.baselines._cutting_planes import minimise
-from taufpl.baselines._partial_auc import PartialAUCRisk, highest, partial_auc_path, range_count
+from taufpl.baselines._partial_auc import highest, partial_auc_path, partial_auc_piece, range_count
+from taufpl.baselines._scorer import combine_rows, stacked_scores
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
@@ -48,9 +50,8 @@ def matrix_maximum(positive, negative, k):
     return highest_value
 
 
-def risk_on(X, y, k):
-    operator = as_operator(X)
-    return PartialAUCRisk(RankingProblem(operator, np.flatnonzero(y), np.flatnonzero(y == 0), k, 1.0))
+def problem_on(X, y, k, reg=1.0):
+    return RankingProblem(as_operator(X), np.flatnonzero(y), np.flatnonzero(y == 0), k, reg)
 
 
 def optimum(X, y, k, reg):
@@ -81,8 +82,7 @@ class TestSurrogate:
             m = 2 if k == 4 else 3
             scores = rng.normal(size=m + 4) if kind == "real" else rng.integers(0, 3, m + 4) / 1.0
             positive, negative = scores[:m], scores[m:]
-            risk = risk_on(scores[:, np.newaxis], np.arange(m + 4) < m, k)
-            weights, offset = risk.piece(scores)
+            weights, offset = partial_auc_piece(scores, m, k)
             value = weights @ scores + offset
             assert value == pytest.approx(structural_maximum(positive, negative, k))
             assert value == pytest.approx(matrix_maximum(positive, negative, k))
@@ -93,19 +93,18 @@ class TestSurrogate:
     def test_pieces_support_it(self, k, digits):
         """Equal at the scores where they are taken, below elsewhere; with one digit, many scores are equal."""
         rng = np.random.default_rng(0)
-        risk = risk_on(np.ones((50, 1)), np.arange(50) < 20, k)
         points = rng.normal(size=(10, 50)).round(digits)
         values = [surrogate(point[:20], point[20:], k) for point in points]
         for point, value in zip(points, values, strict=True):
-            weights, offset = risk.piece(point)
+            weights, offset = partial_auc_piece(point, 20, k)
             assert weights @ point + offset == pytest.approx(value)
             assert np.all(points @ weights + offset <= np.array(values) + 1e-12)
 
     def test_rows_combined(self):
         X, y = small()
-        risk, rng = risk_on(X, y, 3), np.random.default_rng(1)
+        problem, rng = problem_on(X, y, 3), np.random.default_rng(1)
         weights, coef = rng.normal(size=len(y)), rng.normal(size=4)
-        assert risk.combine(weights) @ coef == pytest.approx(weights @ risk.scores(coef))
+        assert combine_rows(problem, weights) @ coef == pytest.approx(weights @ stacked_scores(problem, coef))
 
     def test_highest_with_ties(self):
         scores = np.array([2.0, 1.0, 2.0, 0.0, 1.0, 3.0])
@@ -142,7 +141,8 @@ class TestOptimum:
         w = cp.Variable(4)
         problem = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - pairs @ w)) / len(pairs) + 0.05 * cp.sum_squares(w)))
         problem.solve(solver=cp.CLARABEL)
-        result = minimise(risk_on(X, y, 40), 0.1, tol=1e-7, max_iter=500)
+        piece = partial(partial_auc_piece, m=12, k=40)
+        result = minimise(problem_on(X, y, 40, 0.1), piece, tol=1e-7, max_iter=500)
         assert result.primal == pytest.approx(problem.value, rel=1e-5)
 
     def test_the_highest_negative_alone(self):
@@ -203,42 +203,19 @@ class TestPath:
     def test_it_gives_what_single_fits_give(self, kind):
         X, y = two_clouds(50, 300, 5)
         regs = [0.01, 1.0, 0.1, 1.0]
-        path = partial_auc_path(kind(X), y, 0.05, regs, tol=1e-6)
+        path = partial_auc_path(problem_on(kind(X), y, range_count(0.05, 300)), regs, tol=1e-6)
         singles = [PartialAUCSVM(0.05, reg, tol=1e-6).fit(X, y) for reg in regs]
-        np.testing.assert_array_equal(path.regs, regs)
-        assert path.converged.all()
-        assert path.dual_gaps.max() <= 1e-6
-        for i, single in enumerate(singles):
-            assert path.primal_objectives[i] == pytest.approx(single.primal_objective_, rel=2e-6)
-            np.testing.assert_allclose(path.coefs[i], single.coef_[0], atol=2e-2 * np.abs(single.coef_).max())
-        assert path.n_iter[1] == singles[1].n_iter_  # the largest reg comes first, and has no planes to begin with
-        assert path.n_iter[:3].sum() < sum(single.n_iter_ for single in singles[:3])
-
-    def test_the_positive_label(self):
-        X, y = small()
-        path = partial_auc_path(-X, y, 0.1, 0.1, pos_label=0)
-        turned = PartialAUCSVM(0.1, 0.1, pos_label=0).fit(-X, y)
-        np.testing.assert_allclose(path.coefs, turned.coef_)
+        assert all(minimum.converged and minimum.gap <= 1e-6 for minimum in path)
+        for minimum, single in zip(path, singles, strict=True):
+            assert minimum.primal == pytest.approx(single.primal_objective_, rel=2e-6)
+            np.testing.assert_allclose(minimum.coef, single.coef_[0], atol=2e-2 * np.abs(single.coef_).max())
+        assert path[1].n_iter == singles[1].n_iter_  # the largest reg comes first, and has no planes to begin with
+        assert sum(minimum.n_iter for minimum in path[:3]) < sum(single.n_iter_ for single in singles[:3])
 
     def test_a_limit_is_kept_and_reported(self):
         X, y = small(shift=0.2)
-        path = partial_auc_path(X, y, 0.1, [0.1, 1e-3], tol=1e-9, max_iter=3)
-        assert (path.n_iter <= 3).all()
-        assert not path.converged.any()
-
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"tau": 1.0}, "'tau' parameter"),
-            ({"regs": [1.0, 0.0]}, "regs must be"),
-            ({"tol": 0.0}, "'tol' parameter"),
-            ({"max_iter": 0}, "'max_iter' parameter"),
-            ({"pos_label": 3}, "pos_label must be one of"),
-        ],
-    )
-    def test_wrong_use_is_explained(self, settings, message):
-        with pytest.raises(ValueError, match=message):
-            partial_auc_path(*small(), **{"tau": 0.1, "regs": 1.0, **settings})
+        path = partial_auc_path(problem_on(X, y, 4), [0.1, 1e-3], tol=1e-9, max_iter=3)
+        assert all(minimum.n_iter <= 3 and not minimum.converged for minimum in path)
 
 
 class TestEstimator:

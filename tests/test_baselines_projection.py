@@ -184,11 +184,11 @@ def test_ibis_stops_early_within_tol(tol):
 
 @pytest.mark.parametrize("project", [ibis, bisection, sort_based])
 def test_bad_input_is_refused(project):
-    with pytest.raises(ValueError, match="k must be between 1 and the length of beta, 2, got 3"):
+    with pytest.raises(ValueError, match="k must be between 1 and the number of entries of beta, 2; got 3"):
         project([1.0], [1.0, 2.0], 3)
-    with pytest.raises(ValueError, match="alpha must be a non-empty vector, got shape"):
+    with pytest.raises(ValueError, match="alpha must have at least one entry, got none"):
         project([], [1.0], 1)
-    with pytest.raises(ValueError, match="beta must be a non-empty vector, got shape"):
+    with pytest.raises(ValueError, match="beta must be one-dimensional, got an array of shape"):
         project([1.0], [[1.0]], 1)
     with pytest.raises(ValueError, match="beta must have finite entries"):
         project([1.0], [1.0, np.nan, 0.0], 2)
@@ -196,7 +196,7 @@ def test_bad_input_is_refused(project):
 
 @pytest.mark.parametrize("project", CONES)
 def test_bad_input_of_cone_is_refused(project):
-    with pytest.raises(ValueError, match="k must be between 1 and the length of beta, 2, got 0"):
+    with pytest.raises(ValueError, match="k must be between 1 and the number of entries of beta, 2; got 0"):
         project([1.0, 2.0], 0)
     with pytest.raises(ValueError, match="beta must have finite entries"):
         project([np.inf, 2.0], 1)

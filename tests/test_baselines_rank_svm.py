@@ -12,7 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimator_cases import two_clouds
 from taufpl.baselines import RankSVM
-from taufpl.baselines._rank_svm import PairLoss, balanced_threshold, conjugate_gradients
+from taufpl.baselines._rank_svm import PairLoss, balanced_threshold
+from taufpl.solvers import conjugate_gradients
 
 
 def pair_loss(positive, negative):
@@ -228,7 +229,7 @@ class TestEstimator:
         assert plain.n_passes_ == plain.history_[-1].n_passes > plain.n_iter_
 
     def test_conjugate_gradients_end_where_there_is_no_curvature(self):
-        assert not conjugate_gradients(np.zeros_like, np.ones(3), np.ones(3), 0.1).any()
+        assert not conjugate_gradients(np.zeros_like, np.copy, np.ones(3), 0.1).any()
 
     @pytest.mark.parametrize(
         ("settings", "message"),

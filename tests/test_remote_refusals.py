@@ -21,7 +21,6 @@ from taufpl import (
     TauFPLRankerCV,
 )
 from taufpl.baselines import BiasShiftedSVM, CostSensitiveSVM, PartialAUCSVM, RankSVM
-from taufpl.baselines._partial_auc import partial_auc_path
 
 X, Y = cases.rows()
 PAPER = {"ranking": "paper", "reg": 0.1, "tau_scale": 1.0}
@@ -111,8 +110,6 @@ def test_collections_are_not_pulled_into_memory(model):
             fitted = clone(model).fit(X, Y)
             with pytest.raises(TypeError, match="needs rows in memory"):
                 fitted.predict(lazy)
-        with pytest.raises(TypeError, match="partial_auc_path needs rows in memory"):
-            partial_auc_path(lazy, Y, 0.1, [0.1])
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import numpy as np
-
-from taufpl._sklearn import fit_context
-from taufpl.baselines._cost_sensitive import LiblinearScorer
+from taufpl.baselines._liblinear import LiblinearScorer
+from taufpl.baselines._scorer import Vector
 from taufpl.estimators import TAU_CONSTRAINT, train_threshold
-from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
 
 
@@ -86,27 +83,9 @@ class BiasShiftedSVM(LiblinearScorer):
         self.max_iter = max_iter
         self.pos_label = pos_label
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the coefficients, then set the threshold on the training negatives.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Two different labels.
-
-        Returns
-        -------
-        self
-        """
-        X, labels = self._read(X, y)
-        operator = as_operator(X)
-        self._minimise(X, operator, labels)
-        self.svm_intercept_ = float(self.intercept_[0])
-        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, 1, self.reg)
-        self.intercept_ = np.array([-train_threshold(problem, self.coef_[0], self.tau)])
-        return self
+    def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
+        coef, self.svm_intercept_ = super()._solve(X, problem)
+        return coef, -train_threshold(problem, coef, self.tau)
 
     def _weights(self, n_positive: int, n_negative: int) -> tuple[float, float]:
         return (1.0 / (n_positive + n_negative),) * 2

@@ -1,4 +1,4 @@
-"""A convex function from below: planes that support it, and the minimum of what they make of it.
+"""Planes that support a convex risk from below, and the minimum of the model that they make.
 
 ::
 
@@ -22,19 +22,14 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-# Planes without weight for so many iterations are dropped.
+# Planes that had no weight for this number of iterations are dropped.
 _MAX_AGE = 50
 # A direction that adds less than this to a set of planes, relative to its size, adds nothing.
 _DEPENDENT = 1e-13
 
 
 class Bundle:
-    """Planes under a risk, with the weights of the last solution, from which the next one starts.
-
-    Parameters
-    ----------
-    n_features : int
-    """
+    """Planes under a risk, with the weights of the last solution, from which the next one starts."""
 
     def __init__(self, n_features: int) -> None:
         self.slopes: Matrix = np.empty((0, n_features))
@@ -49,7 +44,7 @@ class Bundle:
         return self.offsets.size
 
     def add(self, slope: Vector, offset: float) -> None:
-        """Take the plane slope . w + offset."""
+        """Add the plane slope . w + offset."""
         coordinates = self._place(slope)
         self.slopes = np.vstack((self.slopes, slope))
         self.offsets = np.append(self.offsets, offset)
@@ -96,24 +91,9 @@ def minimise_model(
 ) -> tuple[Vector, Vector]:
     """Minimise max_k (a_k . w + b_k) + (reg/2) |w|^2 by an active set on the weights of the planes.
 
-    The support grows by the plane that is violated most, and shrinks where a weight would become negative.
-
-    Parameters
-    ----------
-    planes : ndarray of shape (K, r)
-        Their slopes, in any orthonormal basis.
-    offsets : ndarray of shape (K,)
-    start : ndarray of shape (K,)
-        Feasible weights.
-    reg : float
-    precision : float
-        Stop when the value is within this of the optimum.
-
-    Returns
-    -------
-    coef : ndarray of shape (r,)
-    weights : ndarray of shape (K,)
-        Not negative, of sum 1.
+    The support grows by the plane that is violated most, and shrinks where a weight would become negative. It starts
+    from feasible weights, and ends with weights whose value is within `precision` of the optimum. Slopes and w are
+    coordinates in any orthonormal basis.
 
     Examples
     --------
@@ -129,7 +109,7 @@ def minimise_model(
         support, weights, coef = _settle(planes, offsets, reg, support, weights)
         gradient = weights @ planes[support]
         value = float(weights @ offsets[support]) - float(gradient @ gradient) / (2.0 * reg)
-        if value <= best:  # rounding has the last word
+        if value <= best:  # by rounding: no further gain can be seen
             return kept
         full = np.zeros(offsets.size)
         full[support] = weights

@@ -1,4 +1,4 @@
-"""Minimise a convex, piecewise linear risk plus a quadratic penalty by cutting planes.
+"""Cutting planes: minimise a convex, piecewise linear risk plus a quadratic penalty.
 
 ::
 
@@ -19,64 +19,36 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl.baselines._bundle import Bundle
+from taufpl.baselines._scorer import Vector, combine_rows, stacked_scores
 from taufpl.operators import one_blas_thread
+from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Record
 
-Vector = NDArray[np.float64]
+# From scores, of the positives and then of the negatives, to the linear piece of R there: weights g and an offset b
+# with R >= g . scores + b everywhere, and equality at these scores. R is never negative.
+Piece = Callable[[Vector], tuple[Vector, float]]
 
-# The next plane is taken so far from the best point towards the minimiser of the model.
+# The next plane is taken this share of the way from the best point to the minimiser of the model.
 _TOWARDS_MODEL = 0.1
 # The model is minimised to this share of what the certificate has to tell apart.
 _MODEL_SHARE = 0.01
 # The share of the possible gain over w = 0 under which a direction is not trusted, and the gain that counts as none.
 _TRUSTED_SHARE = 0.5
 _NO_GAIN = 1e-6
-# Never closer to an end of the bracket of a line search than this share of it.
+# A line search never comes closer to an end of its bracket than this share of it.
 _MARGIN = 0.05
-
-
-class Risk(Protocol):
-    """A convex function of scores, which are linear in w: the maximum of linear pieces, never negative."""
-
-    n_features: int
-
-    @property
-    def n_passes(self) -> float:
-        """Passes over the data so far."""
-
-    def scores(self, coef: Vector) -> Vector:
-        """The scores of w, one a row."""
-
-    def piece(self, scores: Vector) -> tuple[Vector, float]:
-        """Weights g and offset b with R >= g . scores + b everywhere and equality at these scores."""
-
-    def combine(self, weights: Vector) -> Vector:
-        """The vector a with a . w = weights . scores(w)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """The best point that was seen, and how far from the optimum it can be at most.
+    """The best point that was seen, P there, and the largest lower bound of P.
 
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-    primal, dual : float
-        P(coef), and the largest lower bound of P.
-    n_iter, n_planes : int
-        Planes taken, and those that the bundle holds.
-    n_passes : float
-    converged : bool
-        Whether the gap came under the tolerance.
-    collapsed : bool
-        Whether w = 0 is the optimum, up to a gain that counts as none.
-    history : tuple of Record
+    `n_iter` counts the planes taken, `n_planes` those that the bundle still holds; `collapsed` says that w = 0 is the
+    optimum, up to a gain that counts as none.
     """
 
     coef: Vector
@@ -84,7 +56,6 @@ class Minimum:
     dual: float
     n_iter: int
     n_planes: int
-    n_passes: float
     converged: bool
     collapsed: bool
     history: tuple[Record, ...]
@@ -96,8 +67,8 @@ class Minimum:
 
 
 def minimise(
-    risk: Risk,
-    reg: float,
+    problem: RankingProblem,
+    piece: Piece,
     *,
     tol: float,
     max_iter: int,
@@ -105,28 +76,16 @@ def minimise(
     start: Vector | None = None,
     callback: Callback | None = None,
 ) -> Minimum:
-    """Minimise R(w) + (reg/2) |w|^2 to a relative gap of tol.
+    """Minimise R(w) + (reg/2) |w|^2 to a relative gap of tol, on the rows and at the reg of a ranking problem.
 
     Each iteration minimises the model, goes from the best point towards its minimiser as far as P falls, which
-    costs no pass since scores are linear along a line, and takes a plane between the two.
-
-    Parameters
-    ----------
-    risk : Risk
-    reg, tol : float
-    max_iter : int
-        Planes to take at most.
-    bundle : Bundle, default=None
-        Planes of the same risk that are already there; it grows.
-    start : ndarray of shape (d,), default=None
-        Where to start; zero if None.
-    callback : callable, default=None
-        Gets a record after every iteration.
+    costs no pass since scores are linear along a line, and takes a plane between the two, at most `max_iter` of them.
+    It starts from zero or from `start`, and from the planes of a bundle of the same risk, which grows.
     """
-    run = _Run(risk, reg, Bundle(risk.n_features) if bundle is None else bundle, start, callback)
+    run = _Run(problem, piece, Bundle(problem.n_features) if bundle is None else bundle, start, callback)
     n_iter = 0
     if not len(run.bundle):
-        run.take(run.scores)
+        run.add_plane(run.scores)
         n_iter = 1
     with one_blas_thread:
         while True:
@@ -181,20 +140,22 @@ def search(along: Callable[[float], Tangent], *, tol: float = 0.1, max_eval: int
 
 
 class _Run:
-    """The best point, its scores, and the bounds, while planes are taken."""
+    """The best point, its scores, and the bounds, while planes are added."""
 
-    def __init__(self, risk: Risk, reg: float, bundle: Bundle, start: Vector | None, callback: Callback | None) -> None:
-        self.risk, self.reg, self.bundle, self._callback = risk, reg, bundle, callback
-        self._began, self._passes = time.perf_counter(), risk.n_passes
-        self.coef = np.zeros(risk.n_features) if start is None else start
-        self.scores = risk.scores(self.coef)
+    def __init__(
+        self, problem: RankingProblem, piece: Piece, bundle: Bundle, start: Vector | None, callback: Callback | None
+    ) -> None:
+        self.problem, self.reg, self.piece, self.bundle, self._callback = problem, problem.reg, piece, bundle, callback
+        self._began, self._passes = time.perf_counter(), problem.operator.n_passes
+        self.coef = np.zeros(problem.n_features) if start is None else start
+        self.scores = stacked_scores(problem, self.coef)
         self.primal = self._objective(self.coef, self.scores)
         self.dual = 0.0
         self._at_zero = self._objective(np.zeros_like(self.coef), np.zeros_like(self.scores))
         self.history: list[Record] = []
 
     def _objective(self, coef: Vector, scores: Vector) -> float:
-        weights, offset = self.risk.piece(scores)
+        weights, offset = self.piece(scores)
         return float(weights @ scores) + offset + 0.5 * self.reg * float(coef @ coef)
 
     def bound(self, tol: float) -> Vector:
@@ -203,8 +164,8 @@ class _Run:
         model, bound = self.bundle.minimise(self.reg, _MODEL_SHARE * tol * scale)
         self.dual = max(self.dual, bound)
         gap = (self.primal - self.dual) / self.primal
-        seconds = time.perf_counter() - self._began
-        self.history.append(Record(self.risk.n_passes - self._passes, seconds, self.primal, self.dual, gap))
+        n_passes, seconds = self.problem.operator.n_passes - self._passes, time.perf_counter() - self._began
+        self.history.append(Record(n_passes, seconds, self.primal, self.dual, gap))
         if self._callback is not None:
             self._callback(self.history[-1])
         return model
@@ -225,40 +186,34 @@ class _Run:
         return self._at_zero - self.dual <= _NO_GAIN * unit
 
     def step(self, model: Vector) -> None:
-        """Go towards the minimiser of the model, and take a plane."""
+        """Go towards the minimiser of the model, and add a plane."""
         coef, scores, move = self.coef, self.scores, model - self.coef
-        goal = self.risk.scores(model)
+        goal = stacked_scores(self.problem, model)
         direction = goal - scores
         constant, linear, quadratic = (self.reg * float(a @ b) for a, b in ((coef, coef), (coef, move), (move, move)))
 
         def along(t: float) -> Tangent:
             there = scores + t * direction
-            weights, offset = self.risk.piece(there)
+            weights, offset = self.piece(there)
             value = float(weights @ there) + offset + 0.5 * constant + t * (linear + 0.5 * t * quadratic)
             return Tangent(t, value, float(weights @ direction) + linear + t * quadratic)
 
         found = search(along)
         if found.value < self.primal:
             self.primal, self.coef, self.scores = found.value, coef + found.at * move, scores + found.at * direction
-        self.take((1.0 - _TOWARDS_MODEL) * self.scores + _TOWARDS_MODEL * goal)
+        self.add_plane((1.0 - _TOWARDS_MODEL) * self.scores + _TOWARDS_MODEL * goal)
 
-    def take(self, scores: Vector) -> None:
-        """Add the plane of these scores."""
-        weights, offset = self.risk.piece(scores)
-        self.bundle.add(self.risk.combine(weights), offset)
+    def add_plane(self, scores: Vector) -> None:
+        """Add the plane that supports R at these scores."""
+        weights, offset = self.piece(scores)
+        self.bundle.add(combine_rows(self.problem, weights), offset)
 
     def minimum(self, n_iter: int, tol: float) -> Minimum:
-        """Close the book."""
+        """The best point, or zero where the ranking has collapsed."""
         converged = self.is_done(tol)
         collapsed = converged and self._is_collapsed()
+        coef = np.zeros_like(self.coef) if collapsed else self.coef
+        primal = self._at_zero if collapsed else self.primal
         return Minimum(
-            np.zeros_like(self.coef) if collapsed else self.coef,
-            self._at_zero if collapsed else self.primal,
-            self.dual,
-            n_iter,
-            len(self.bundle),
-            self.risk.n_passes - self._passes,
-            converged,
-            collapsed,
-            tuple(self.history),
+            coef, primal, self.dual, n_iter, len(self.bundle), converged, collapsed, history=tuple(self.history)
         )

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_X_y
+from numpy.typing import NDArray
 
-from taufpl._sklearn import Interval, fit_context, validate_params
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
-from taufpl.estimators import (
-    REG_CONSTRAINT,
-    SOLVER_CONSTRAINTS,
-    TAU_CONSTRAINT,
-    LinearScorer,
-    in_memory,
-    reg_grid,
-    split_labels,
-    train_threshold,
-    warn_not_converged,
-)
+from taufpl.baselines._scorer import BaselineScorer, Vector
+from taufpl.estimators import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, train_threshold
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback
-
-Vector = NDArray[np.float64]
 
 
 def range_count(tau: float, n_negative: int) -> int:
@@ -45,53 +30,26 @@ def range_count(tau: float, n_negative: int) -> int:
     return max(1, top_count(tau, n_negative) - 1)
 
 
-class PartialAUCRisk:
-    """The tight surrogate of the partial AUC loss over the k highest negatives of a ranking problem.
+def partial_auc_piece(scores: Vector, m: int, k: int) -> tuple[Vector, float]:
+    """Weights and offset of the linear piece, at these scores, of the tight surrogate of the partial AUC loss.
 
     ::
 
-        R(w) = (1/(m k)) sum_i sum_{z among the k highest} max(0, 1 - (s_i+ - s_z-))
+        R = (1/(m k)) sum_i sum_{z among the k highest} max(0, 1 - (s_i+ - s_z-))
 
-    Parameters
-    ----------
-    problem : RankingProblem
-        Which rows are positive, which negative, and k; its loss and its reg are not used.
+    The piece is the most violated constraint: the subset of the k highest negatives, and the ordering in which a
+    positive stands below those of them that it does not exceed by 1. A pair adds 1 - s_i + s_z, so that only counts are
+    needed: how many of the subset each positive fails to exceed, and the other way round. The scores of the m
+    positives come first.
     """
-
-    def __init__(self, problem: RankingProblem) -> None:
-        self.problem = problem
-        self.n_features = problem.n_features
-
-    @property
-    def n_passes(self) -> float:
-        """Passes over the data so far."""
-        return self.problem.operator.n_passes
-
-    def scores(self, coef: Vector) -> Vector:
-        """Scores of the positives, then those of the negatives. One pass."""
-        return np.concatenate(self.problem.scores(coef))
-
-    def piece(self, scores: Vector) -> tuple[Vector, float]:
-        """Weights and offset of the linear piece of R at these scores: the most violated constraint.
-
-        It is the subset of the k highest negatives, and the ordering in which a positive stands below those of them
-        that it does not exceed by 1. A pair of them adds 1 - s_i + s_z, so that only counts are needed: how many of
-        the subset each positive fails to exceed, and the other way round.
-        """
-        m, k = self.problem.n_positive, self.problem.k
-        positive, negative = scores[:m], scores[m:]
-        subset = highest(negative, k)
-        passed = np.searchsorted(negative[subset], positive - 1.0, side="right")
-        failed_by = np.cumsum(np.bincount(passed, minlength=k + 1))[:k]
-        weights = np.zeros(scores.size)
-        weights[:m] = (passed - k) / (m * k)
-        weights[m + subset] = failed_by / (m * k)
-        return weights, float(m * k - passed.sum()) / (m * k)
-
-    def combine(self, weights: Vector) -> Vector:
-        """Sum of the rows with these weights. Only rows with weight are touched."""
-        m = self.problem.n_positive
-        return self.problem.combine(weights[:m], -weights[m:])
+    positive, negative = scores[:m], scores[m:]
+    subset = highest(negative, k)
+    passed = np.searchsorted(negative[subset], positive - 1.0, side="right")
+    failed_by = np.cumsum(np.bincount(passed, minlength=k + 1))[:k]
+    weights = np.zeros(scores.size)
+    weights[:m] = (passed - k) / (m * k)
+    weights[m + subset] = failed_by / (m * k)
+    return weights, float(m * k - passed.sum()) / (m * k)
 
 
 def highest(scores: Vector, k: int) -> NDArray[np.intp]:
@@ -109,99 +67,33 @@ def highest(scores: Vector, k: int) -> NDArray[np.intp]:
     return np.concatenate((equal, above[np.argsort(scores[above])]))
 
 
-@dataclass(frozen=True, slots=True)
-class PartialAUCPath:
-    """Solutions over a grid of penalties, in the order in which they were asked for.
-
-    Attributes
-    ----------
-    regs : ndarray of shape (n_regs,)
-    coefs : ndarray of shape (n_regs, n_features)
-    primal_objectives, dual_gaps : ndarray of shape (n_regs,)
-    n_iter : ndarray of int of shape (n_regs,)
-        Planes that were added for each, to those of the larger penalties.
-    converged : ndarray of bool of shape (n_regs,)
-    """
-
-    regs: Vector
-    coefs: NDArray[np.float64]
-    primal_objectives: Vector
-    dual_gaps: Vector
-    n_iter: NDArray[np.intp]
-    converged: NDArray[np.bool_]
-
-
-_SETTINGS: dict[str, list[Any]] = {
-    "tau": TAU_CONSTRAINT,
-    "tol": SOLVER_CONSTRAINTS["tol"],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-}
-
-
-@validate_params({**_SETTINGS, "pos_label": "no_validation"}, prefer_skip_nested_validation=True)
 def partial_auc_path(
-    X: Any,
-    y: ArrayLike,
-    tau: float,
-    regs: ArrayLike,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    pos_label: Any = None,
-) -> PartialAUCPath:
-    """What `PartialAUCSVM` finds for every reg of a grid, with one bundle of planes for all of them.
+    problem: RankingProblem, regs: Sequence[float], *, tol: float = 1e-3, max_iter: int = 1000
+) -> list[Minimum]:
+    """Minima for every reg of a grid, on the rows and at the k of a ranking problem, with one bundle of planes for all.
 
-    Planes bound the risk, whatever the penalty is. The grid is walked from the largest reg down, and each solve starts
+    Planes bound the risk, whatever the penalty is. The grid is solved from the largest reg down, and each solve starts
     from the planes and the solution of the one before.
-
-    Parameters
-    ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
-        Two different labels.
-    tau : float
-        End of the range of false-positive rates, between 0 and 1.
-    regs : float or array-like of float
-        Weights of the penalty, positive.
-    tol, max_iter, pos_label
-        As in :class:`PartialAUCSVM`, for each reg.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from taufpl.operators import as_operator
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1], [500, 100])
-    >>> X = rng.normal(size=(600, 5)) + y[:, np.newaxis]
-    >>> path = partial_auc_path(X, y, 0.05, np.geomspace(0.01, 1, 5))
-    >>> path.coefs.shape, bool(path.converged.all())
-    ((5, 5), True)
+    >>> X = np.concatenate((rng.normal(size=(500, 5)), 1 + rng.normal(size=(100, 5))))
+    >>> problem = RankingProblem(as_operator(X), np.arange(500, 600), np.arange(500), range_count(0.05, 500), 1.0)
+    >>> [minimum.converged for minimum in partial_auc_path(problem, [0.01, 0.1, 1.0])]
+    [True, True, True]
     """
-    X, y = in_memory("partial_auc_path", X, y)
-    data, target = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
-    labels, values = split_labels(target, pos_label), reg_grid(regs)
-    k = range_count(tau, labels.negative_rows.size)
-    problem = RankingProblem(as_operator(data), labels.positive_rows, labels.negative_rows, k, values[0])
-    found = dict(_walk(PartialAUCRisk(problem), values, tol, max_iter))
-    results = [found[reg] for reg in values.tolist()]
-    return PartialAUCPath(
-        regs=values,
-        coefs=np.array([result.coef for result in results]),
-        primal_objectives=np.array([result.primal for result in results]),
-        dual_gaps=np.array([result.gap for result in results]),
-        n_iter=np.array([result.n_iter for result in results]),
-        converged=np.array([result.converged for result in results]),
-    )
+    piece = partial(partial_auc_piece, m=problem.n_positive, k=problem.k)
+    bundle, start, found = Bundle(problem.n_features), None, {}
+    for reg in sorted(set(regs), reverse=True):
+        found[reg] = minimise(problem.replace(reg=reg), piece, tol=tol, max_iter=max_iter, bundle=bundle, start=start)
+        start = found[reg].coef
+    return [found[reg] for reg in regs]
 
 
-def _walk(risk: PartialAUCRisk, regs: Vector, tol: float, max_iter: int) -> Iterator[tuple[float, Minimum]]:
-    bundle, start = Bundle(risk.n_features), None
-    for reg in np.unique(regs)[::-1].tolist():
-        result = minimise(risk, reg, tol=tol, max_iter=max_iter, bundle=bundle, start=start)
-        yield reg, result
-        start = result.coef
-
-
-class PartialAUCSVM(LinearScorer):
+class PartialAUCSVM(BaselineScorer):
     """Rank positives above the highest negatives one pair at a time: the partial area under the ROC curve.
 
     ::
@@ -272,9 +164,8 @@ class PartialAUCSVM(LinearScorer):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LinearScorer._parameter_constraints,
-        **_SETTINGS,
-        "reg": REG_CONSTRAINT,
+        **BaselineScorer._parameter_constraints,
+        "tau": TAU_CONSTRAINT,
         "callback": SOLVER_CONSTRAINTS["callback"],
     }
 
@@ -295,56 +186,23 @@ class PartialAUCSVM(LinearScorer):
         self.pos_label = pos_label
         self.callback = callback
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the ranking.
+    def _top_count(self, n_negative: int) -> int:
+        return range_count(self.tau, n_negative)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Two different labels.
-
-        Returns
-        -------
-        self
-        """
-        X, labels = self._read(X, y)
-        k = range_count(self.tau, labels.negative_rows.size)
-        problem = RankingProblem(as_operator(X), labels.positive_rows, labels.negative_rows, k, self.reg)
-        result = minimise(
-            PartialAUCRisk(problem), self.reg, tol=self.tol, max_iter=self.max_iter, callback=self.callback
-        )
-        return self._keep_minimum(result, problem)
-
-    def _keep_minimum(self, result: Minimum, problem: RankingProblem) -> Self:
-        """Set what the fit leaves behind."""
-        self.coef_ = result.coef[np.newaxis].copy()
-        self.intercept_ = np.array([-train_threshold(problem, result.coef, self.tau)])
-        self._keep_certificate(result, problem)
-        return self
-
-    def _keep_certificate(self, result: Minimum, problem: RankingProblem) -> None:
-        """Set what the solver said, and warn where it did not go as hoped."""
-        self.primal_objective_ = result.primal
-        self.dual_objective_ = result.dual
-        self.dual_gap_ = result.gap
-        self.n_iter_ = result.n_iter
-        self.n_planes_ = result.n_planes
-        self.n_passes_ = result.n_passes
-        self.history_ = result.history
-        self.converged_ = result.converged
-        self.collapsed_ = result.collapsed
-        if not self.converged_:
-            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
-        elif self.collapsed_:
-            self._warn_collapsed(problem)
-
-    def _warn_collapsed(self, problem: RankingProblem) -> None:
-        warnings.warn(
-            f"{type(self).__name__} found nothing better than w = 0, for any reg: the mean of the {problem.n_positive} "
-            f"positives is an average of negatives in which {problem.k} of {problem.n_negative} decide, so that no "
-            "direction separates them. Nothing is predicted positive. Raise tau.",
-            RankingCollapseWarning,
-            stacklevel=6,
-        )
+    def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
+        piece = partial(partial_auc_piece, m=problem.n_positive, k=problem.k)
+        result = minimise(problem, piece, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
+        self.primal_objective_, self.dual_objective_, self.dual_gap_ = result.primal, result.dual, result.gap
+        self.n_iter_, self.n_planes_ = result.n_iter, result.n_planes
+        self.n_passes_, self.history_ = result.history[-1].n_passes, result.history
+        self.converged_, self.collapsed_ = result.converged, result.collapsed
+        if self.collapsed_:
+            warnings.warn(
+                f"{type(self).__name__} found nothing better than w = 0, for any reg: the mean of the "
+                f"{problem.n_positive} positives is an average of negatives in which {problem.k} of "
+                f"{problem.n_negative} decide, so that no direction separates them. Nothing is predicted positive. "
+                "Raise tau.",
+                RankingCollapseWarning,
+                stacklevel=4,
+            )
+        return result.coef, -train_threshold(problem, result.coef, self.tau)

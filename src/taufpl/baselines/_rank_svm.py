@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._sklearn import Interval, fit_context
-from taufpl.estimators import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, warn_not_converged
-from taufpl.operators import as_operator
+from taufpl.baselines._scorer import BaselineScorer, Vector, combine_rows, stacked_scores
 from taufpl.problem import RankingProblem
-from taufpl.solvers import Record
-from taufpl.solvers._line_search import line_search
+from taufpl.solvers import Record, conjugate_gradients, line_search
 
-Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-# Conjugate gradients: how far the residual must fall, and how often it may be asked.
+# Conjugate gradients end where the residual has fallen by this factor, or by more near the optimum.
 _LOOSEST = 0.1
-_MOST_PRODUCTS = 500
 
 
 class PairLoss:
@@ -64,20 +56,20 @@ class PairLoss:
         return float(self._n_negatives.sum()) * self._scale
 
     def value(self) -> float:
-        """L."""
+        """L, the mean loss of a pair."""
         s, sums, squares = self._positive, _tail_sums(self._raised), _tail_sums(np.square(self._raised))
         pairs = s * (self._n_negatives * s - 2.0 * sums[self._first]) + squares[self._first]
         return float(pairs.sum()) * self._scale
 
     def gradient(self) -> Vector:
         """Derivative of L in each score."""
-        return self._spread(self._positive, self._raised)
+        return self._sum_over_pairs(self._positive, self._raised)
 
     def hessian_product(self, direction: Vector) -> Vector:
         """The generalised Hessian of L times a direction, which has the shape of the scores."""
-        return self._spread(direction[self._positives], direction[self._negatives])
+        return self._sum_over_pairs(direction[self._positives], direction[self._negatives])
 
-    def _spread(self, positive: Vector, negative: Vector) -> Vector:
+    def _sum_over_pairs(self, positive: Vector, negative: Vector) -> Vector:
         """2/(m n) times the sum over active pairs of (p_i - q_j)(e_i - e_j)."""
         out = np.empty(positive.size + negative.size)
         out[self._positives] = self._n_negatives * positive - _tail_sums(negative)[self._first]
@@ -95,123 +87,62 @@ def _tail_sums(values: Vector) -> Vector:
     return np.concatenate((np.cumsum(values[::-1])[::-1], [0.0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """Where Newton's method ended, and the book it kept."""
-
-    coef: Vector
-    scores: Vector
-    history: tuple[Record, ...]
-
-    @property
-    def n_iter(self) -> int:
-        return len(self.history) - 1
-
-
 class _Newton:
-    """Truncated Newton steps: conjugate gradients, and a line search on scores.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-        Which rows are positive, which negative, and reg; its loss and its k are not used.
-    """
+    """Truncated Newton steps: conjugate gradients, and a line search on scores."""
 
     def __init__(self, problem: RankingProblem) -> None:
         self.problem = problem
-        self._spreads = _spreads(problem)
+        self._variances = _column_variances(problem)
 
-    def solve(self, tol: float, max_iter: int) -> _Fit:
-        """Step until the gap is at most tol, at least once: w = 0 ranks nothing, however small its gap may be."""
-        began, passes = time.perf_counter(), self.problem.operator.n_passes
-        coef = np.zeros(self.problem.n_features)
-        scores = np.zeros(self.problem.n_positive + self.problem.n_negative)
+    def solve(self, tol: float, max_iter: int) -> tuple[Vector, Vector, tuple[Record, ...]]:
+        """Coefficients, scores and history, once the gap is at most tol.
+
+        At least one step is taken: w = 0 ranks nothing, however small its gap may be.
+        """
+        problem, began = self.problem, time.perf_counter()
+        passes = problem.operator.n_passes
+        coef, scores = np.zeros(problem.n_features), np.zeros(problem.n_positive + problem.n_negative)
         history: list[Record] = []
         while True:
-            loss = PairLoss(scores, self.problem.n_positive)
-            gradient = self._combine(loss.gradient()) + self.problem.reg * coef
-            squared = float(gradient @ gradient)
-            primal = loss.value() + 0.5 * self.problem.reg * float(coef @ coef)
-            gap = squared / (2.0 * self.problem.reg)
-            n_passes = self.problem.operator.n_passes - passes
-            history.append(Record(n_passes, time.perf_counter() - began, primal, primal - gap, gap / primal))
-            is_close = gap <= tol * primal and len(history) > 1
-            if is_close or len(history) > max_iter:
-                return _Fit(coef, scores, tuple(history))
+            loss = PairLoss(scores, problem.n_positive)
+            gradient = combine_rows(problem, loss.gradient()) + problem.reg * coef
+            primal = loss.value() + 0.5 * problem.reg * float(coef @ coef)
+            gap = float(gradient @ gradient) / (2.0 * problem.reg)
+            n_passes, seconds = problem.operator.n_passes - passes, time.perf_counter() - began
+            history.append(Record(n_passes, seconds, primal, primal - gap, gap / primal))
+            if (gap <= tol * primal and len(history) > 1) or len(history) > max_iter:
+                break
             before = coef
             coef, scores = self._step(loss, coef, scores, gradient)
             if np.array_equal(coef, before):  # the gradient is zero, or rounding allows no step
-                return _Fit(coef, scores, tuple(history))
+                break
+        return coef, scores, tuple(history)
 
     def _step(self, loss: PairLoss, coef: Vector, scores: Vector, gradient: Vector) -> tuple[Vector, Vector]:
-        reg, m = self.problem.reg, self.problem.n_positive
-        diagonal = 4.0 * loss.active_share * self._spreads + reg
+        problem, reg = self.problem, self.problem.reg
+        diagonal = 4.0 * loss.active_share * self._variances + reg
         forcing = min(_LOOSEST, float(np.sqrt(np.linalg.norm(gradient / np.sqrt(diagonal)))))
-        move = conjugate_gradients(
-            lambda v: self._combine(loss.hessian_product(self._scores(v))) + reg * v, -gradient, diagonal, forcing
-        )
-        direction = self._scores(move)
+
+        def hessian_product(vector: Vector) -> Vector:
+            return combine_rows(problem, loss.hessian_product(stacked_scores(problem, vector))) + reg * vector
+
+        move = conjugate_gradients(hessian_product, lambda residual: residual / diagonal, -gradient, forcing)
+        direction = stacked_scores(problem, move)
         linear, quadratic = reg * float(coef @ move), reg * float(move @ move)
 
         def slope(t: float) -> float:
-            return float(PairLoss(scores + t * direction, m).gradient() @ direction) + linear + t * quadratic
+            pairs = PairLoss(scores + t * direction, problem.n_positive)
+            return float(pairs.gradient() @ direction) + linear + t * quadratic
 
         t = line_search(slope, float(gradient @ move))
         return coef + t * move, scores + t * direction
 
-    def _scores(self, coef: Vector) -> Vector:
-        return np.concatenate(self.problem.scores(coef))
 
-    def _combine(self, weights: Vector) -> Vector:
-        m = self.problem.n_positive
-        return self.problem.combine(weights[:m], -weights[m:])
-
-
-def _spreads(problem: RankingProblem) -> Vector:
-    """Variance of each feature."""
+def _column_variances(problem: RankingProblem) -> Vector:
     operator = problem.operator
     n_rows = operator.shape[0]
     mean = operator.rmatvec(np.full(n_rows, 1.0 / n_rows))
     return np.maximum(operator.column_squares() / n_rows - np.square(mean), 0.0)
-
-
-def conjugate_gradients(product: Callable[[Vector], Vector], right: Vector, diagonal: Vector, forcing: float) -> Vector:
-    """Solve H x = right until the residual has fallen by the factor forcing, in the norm of the preconditioner.
-
-    Parameters
-    ----------
-    product : callable
-        v to H v, H positive definite.
-    right : ndarray of shape (d,)
-    diagonal : ndarray of shape (d,)
-        A diagonal matrix similar to H, as preconditioner.
-    forcing : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
-    >>> conjugate_gradients(lambda v: matrix @ v, np.array([6.0, 7.0]), np.array([4.0, 3.0]), 1e-12).round(9)
-    array([1., 2.])
-    """
-    x, residual = np.zeros_like(right), right.copy()
-    scaled = residual / diagonal
-    direction, size = scaled, float(residual @ scaled)
-    enough = forcing**2 * size
-    for _ in range(_MOST_PRODUCTS):
-        image = product(direction)
-        curvature = float(direction @ image)
-        if curvature <= 0:  # by rounding only
-            break
-        step = size / curvature
-        x += step * direction
-        residual -= step * image
-        scaled = residual / diagonal
-        before, size = size, float(residual @ scaled)
-        if size <= enough:
-            break
-        direction = scaled + (size / before) * direction
-    return x
 
 
 def balanced_threshold(positive: Vector, negative: Vector) -> float:
@@ -240,7 +171,7 @@ def balanced_threshold(positive: Vector, negative: Vector) -> float:
     return middle if middle < above else below
 
 
-class RankSVM(LinearScorer):
+class RankSVM(BaselineScorer):
     """Rank positives above negatives, over all pairs: the whole area under the ROC curve.
 
     ::
@@ -302,54 +233,17 @@ class RankSVM(LinearScorer):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LinearScorer._parameter_constraints,
-        "reg": REG_CONSTRAINT,
-        "tol": SOLVER_CONSTRAINTS["tol"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
     def __init__(self, reg: float = 0.01, *, tol: float = 1e-4, max_iter: int = 100, pos_label: Any = None) -> None:
         self.reg = reg
         self.tol = tol
         self.max_iter = max_iter
         self.pos_label = pos_label
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the ranking.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Two different labels.
-
-        Returns
-        -------
-        self
-        """
-        X, labels = self._read(X, y)
-        problem = RankingProblem(as_operator(X), labels.positive_rows, labels.negative_rows, 1, self.reg)
-        return self._keep_fit(_Newton(problem).solve(self.tol, self.max_iter), problem)
-
-    def _keep_fit(self, fit: _Fit, problem: RankingProblem) -> Self:
-        """Set what the fit leaves behind."""
-        m = problem.n_positive
-        self.coef_ = fit.coef[np.newaxis].copy()
-        self.intercept_ = np.array([-balanced_threshold(fit.scores[:m], fit.scores[m:])])
-        self._keep_certificate(fit)
-        return self
-
-    def _keep_certificate(self, fit: _Fit) -> None:
-        """Set what the solver said, and warn where it did not get there."""
-        last = fit.history[-1]
-        self.primal_objective_ = last.primal
-        self.dual_objective_ = last.dual
-        self.dual_gap_ = last.gap
-        self.n_iter_ = max(1, fit.n_iter)
+    def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
+        coef, scores, self.history_ = _Newton(problem).solve(self.tol, self.max_iter)
+        last, m = self.history_[-1], problem.n_positive
+        self.primal_objective_, self.dual_objective_, self.dual_gap_ = last.primal, last.dual, last.gap
+        self.n_iter_ = max(1, len(self.history_) - 1)
         self.n_passes_ = last.n_passes
-        self.history_ = fit.history
         self.converged_ = bool(last.gap <= self.tol)
-        if not self.converged_:
-            warn_not_converged(type(self).__name__, fit.n_iter, last.gap, self.tol)
+        return coef, -balanced_threshold(scores[:m], scores[m:])

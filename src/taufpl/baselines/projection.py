@@ -1,4 +1,4 @@
-"""Other projections on the top-k simplex and the top-k cone, to compare `taufpl.projection` with.
+"""Published projections on the top-k simplex and the top-k cone, to compare `taufpl.projection` with.
 
 `ibis`, `bisection` and the search of `ptkc` are compiled, with gcc on x86-64 Linux for the same instruction sets.
 The others lean on NumPy's sort. Entries must be finite.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from operator import index
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taufpl._kernels import _projection_peers
-from taufpl.projection._checks import check_out, detached
+from taufpl.projection import as_vectors, check_k, check_out, detached
 
 __all__ = ["bisection", "ibis", "ptkc", "sort_based", "sort_based_cone"]
 
@@ -150,15 +149,7 @@ def ptkc(beta: ArrayLike, k: int) -> Vector:
     >>> ptkc([3.0, 1.5, 0.0], k=2)
     array([2.5, 2. , 0.5])
     """
-    beta = _vector("beta", beta)
-    k = _size(k, beta)
-    ordered, sums = _sorted("beta", beta)
-    if sums[k] <= 0.0:
-        return np.zeros_like(beta)
-    is_even = ordered[k - 1] - sums[k] / k >= ordered[k]
-    sizes = (k, k) if is_even else _first_feasible_sizes(ordered, sums, k)
-    total, mu = _total_and_mu(ordered, k, *sizes)
-    return np.clip(beta - mu[0], 0.0, total[0] / k)
+    return _project_on_cone(beta, k, _first_feasible_sizes)
 
 
 def sort_based(alpha: ArrayLike, beta: ArrayLike, k: int, *, weight: float = 1.0) -> tuple[Vector, Vector]:
@@ -192,8 +183,8 @@ def sort_based(alpha: ArrayLike, beta: ArrayLike, k: int, *, weight: float = 1.0
     >>> alpha, beta
     (array([2.5, 0. ]), array([1.25, 1.25, 0.  ]))
     """
-    alpha, beta = _vector("alpha", alpha), _vector("beta", beta)
-    k = _size(k, beta)
+    alpha, beta = as_vectors(alpha=np.asarray(alpha, np.float64), beta=np.asarray(beta, np.float64))
+    k = check_k(k, beta.size)
     if not weight > 0.0:
         raise ValueError(f"weight must be positive, got {weight!r}.")
     ordered_alpha, sums_alpha = _sorted("alpha", alpha)
@@ -236,34 +227,15 @@ def sort_based_cone(beta: ArrayLike, k: int) -> Vector:
     >>> sort_based_cone([3.0, 1.5, 0.0], k=2)
     array([2.5, 2. , 0.5])
     """
-    beta = _vector("beta", beta)
-    k = _size(k, beta)
-    ordered, sums = _sorted("beta", beta)
-    if sums[k] <= 0.0:
-        return np.zeros_like(beta)
-    sizes = _Levels(ordered, sums, k).sizes_at_root(lambda level, total: level - total)
-    total, mu = _total_and_mu(ordered, k, *sizes)
-    return np.clip(beta - mu[0], 0.0, total[0] / k)
-
-
-def _vector(name: str, values: ArrayLike) -> Vector:
-    vector = np.ascontiguousarray(values, dtype=np.float64)
-    if vector.ndim != 1 or vector.size == 0:
-        raise ValueError(f"{name} must be a non-empty vector, got shape {np.shape(values)}.")
-    return vector
+    return _project_on_cone(
+        beta, k, lambda *sorted_beta: _Levels(*sorted_beta).sizes_at_root(lambda level, total: level - total)
+    )
 
 
 def _check_finite(name: str, statistic: float) -> None:
-    """Look for NaN and infinity in a statistic that they spoil, which costs no pass of its own."""
+    """Refuse NaN and infinity by a statistic that they spoil, which costs no pass of its own."""
     if not np.isfinite(statistic):
         raise ValueError(f"{name} must have finite entries, got NaN or infinity.")
-
-
-def _size(k: int, beta: Vector) -> int:
-    k = index(k)
-    if not 1 <= k <= beta.size:
-        raise ValueError(f"k must be between 1 and the length of beta, {beta.size}, got {k}.")
-    return k
 
 
 def _bisect(
@@ -276,8 +248,8 @@ def _bisect(
     tol: float,
     out: tuple[Vector, Vector] | None,
 ) -> tuple[Vector, Vector]:
-    alpha, beta = _vector("alpha", alpha), _vector("beta", beta)
-    k = _size(k, beta)
+    alpha, beta = as_vectors(alpha=np.asarray(alpha, np.float64), beta=np.asarray(beta, np.float64))
+    k = check_k(k, beta.size)
     alpha_max, beta_max, beta_min = alpha.max(), beta.max(), beta.min()
     _check_finite("alpha", alpha_max)
     _check_finite("beta", beta_max - beta_min)
@@ -297,6 +269,17 @@ def _bisect(
     return targets[0], targets[1]
 
 
+def _project_on_cone(beta: ArrayLike, k: int, find_sizes: Callable[[Vector, Vector, int], tuple[int, int]]) -> Vector:
+    """Project on the top-k cone, given how to find the numbers of entries at the cap and above zero."""
+    [beta] = as_vectors(beta=np.asarray(beta, np.float64))
+    k = check_k(k, beta.size)
+    ordered, sums = _sorted("beta", beta)
+    if sums[k] <= 0.0:
+        return np.zeros_like(beta)
+    total, mu = _total_and_mu(ordered, k, *find_sizes(ordered, sums, k))
+    return np.clip(beta - mu[0], 0.0, total[0] / k)
+
+
 def _sorted(name: str, vector: Vector) -> tuple[Vector, Vector]:
     """Return the entries downward, then -inf; and sums, where sums[i] adds up the i largest."""
     n = vector.size
@@ -310,6 +293,8 @@ def _sorted(name: str, vector: Vector) -> tuple[Vector, Vector]:
 
 def _first_feasible_sizes(ordered: Vector, sums: Vector, k: int) -> tuple[int, int]:
     """Numbers of entries at the cap and above zero; the slack grows until rounding lets a pair through."""
+    if ordered[k - 1] - sums[k] / k >= ordered[k]:  # the k largest share the total evenly
+        return k, k
     slack = 16 * np.finfo(np.float64).eps * np.abs(ordered[:-1]).max()
     n_capped = n_positive = -1
     while n_positive < 0:
@@ -352,7 +337,7 @@ def _multiplier(ordered: Vector, sums: Vector, weight: float, total: Affine) -> 
 
 
 class _Levels:
-    """Level sets of T(t) = sum [beta0 - t]_+ + k t, convex, from its values at the sorted entries.
+    """The level sets of T(t) = sum [beta0 - t]_+ + k t, convex, from its values at the sorted entries.
 
     T falls up to the (k+1)-th largest entry and rises from the k-th. {T <= level} is an interval [mu, delta]
     with the total k (delta - mu). See docs/projection.md.
@@ -365,6 +350,7 @@ class _Levels:
         self.ordered, self.sums, self.k = ordered, sums, k
 
     def total(self, level: float) -> float:
+        """The total at a level."""
         k, sums = self.k, self.sums
         n_capped = k - int(np.searchsorted(self.rising, level, side="right"))
         n_positive = k + int(np.searchsorted(self.falling, level, side="left"))

@@ -18,11 +18,12 @@ from taufpl.baselines import (
     CostSensitiveLogisticRegression,
     CostSensitiveSVM,
     RankSVM,
+    partial_auc_path,
+    range_count,
 )
-from taufpl.baselines._early_end import early_ends
-from taufpl.baselines._partial_auc import partial_auc_path
 from taufpl.estimators import AutoFitter, TauFPLRankerCV, split_labels, tau_path
 from taufpl.experiments._box_search import N_FOLDS, Axis, BoxSearch, FitPoints, Params, Rule, ranking_score
+from taufpl.experiments._early_end import early_ends
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 
@@ -111,10 +112,15 @@ def _top_push_points(X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
     return [Rule(Direction(coef)) for coef in path.coefs[0]]
 
 
+def _ranking_problem(X: Any, y: Labels, k: int, reg: float = 1.0) -> RankingProblem:
+    return RankingProblem(as_operator(X), np.flatnonzero(y == 1), np.flatnonzero(y == 0), k, reg)
+
+
 def _partial_auc_points(tau: float, X: Any, y: Labels, points: Sequence[Params]) -> list[Rule]:
     """One bundle of cutting planes serves every reg."""
-    path = partial_auc_path(X, y, tau, [params["reg"] for params in points])
-    return [Rule(Direction(coef)) for coef in path.coefs]
+    problem = _ranking_problem(X, y, range_count(tau, int(np.sum(y == 0))))
+    path = partial_auc_path(problem, [params["reg"] for params in points])
+    return [Rule(Direction(minimum.coef)) for minimum in path]
 
 
 def _search(

@@ -1,6 +1,7 @@
 """Euclidean projections on the top-k simplex and its relatives, exact and in linear time."""
 
 from taufpl.projection import agnostic
+from taufpl.projection._checks import as_vectors, check_k, check_out, detached
 from taufpl.projection._project import (
     project_capped_simplex,
     project_topk_cone,
@@ -11,6 +12,10 @@ from taufpl.projection._thresholds import Thresholds
 __all__ = [
     "Thresholds",
     "agnostic",
+    "as_vectors",
+    "check_k",
+    "check_out",
+    "detached",
     "project_capped_simplex",
     "project_topk_cone",
     "project_topk_simplex",

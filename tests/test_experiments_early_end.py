@@ -8,7 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from reference import exact_simplex
 from taufpl import TauFPLRanker
-from taufpl.baselines._early_end import early_ends
+from taufpl.experiments._early_end import early_ends
 from taufpl.experiments._methods import CHOOSERS
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
