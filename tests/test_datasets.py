@@ -127,8 +127,8 @@ class TestShipped:
                 raise ImportError(name)
             return real(name)
 
-        monkeypatch.setattr("taufpl.datasets._shipped.import_module", without_pandas)
-        with pytest.raises(ImportError, match=r"pandas is needed for as_frame=True.*pip install pandas"):
+        monkeypatch.setattr("taufpl._extras.import_module", without_pandas)
+        with pytest.raises(ImportError, match=r"pandas is needed for as_frame=True.*pip install 'taufpl\[cli\]'"):
             load_heart(as_frame=True)
 
     @pytest.mark.parametrize("name", LOADERS)

@@ -29,7 +29,7 @@ INFO = DatasetInfo(
     2,
     3,
     4,
-    (TextFile("tiny", 3, text_checksum=sha256(TRAIN)), TextFile("tiny.t", 2, ".bz2", sha256(TEST))),
+    (TextFile("tiny", 3, text_checksum=sha256(TRAIN)), TextFile("tiny.t", 2, sha256(TEST), packing=".bz2")),
 )
 
 

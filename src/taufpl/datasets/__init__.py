@@ -1,4 +1,4 @@
-"""Data sets: three that are shipped, LIBSVM's by name, and generators."""
+"""Data sets: three in the package, those of LIBSVM's collection by name, and generators."""
 
 from taufpl.datasets._fetch import fetch_libsvm
 from taufpl.datasets._generate import make_scaling, make_screening, upsample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.utils import Bunch
 
 from taufpl.datasets import _shipped
 from taufpl.datasets._download import download
-from taufpl.datasets._files import Table, find_text, read_parsed, read_text, write_parsed
+from taufpl.datasets._files import LabelledRows, find_text, read_parsed, read_text, write_parsed
 from taufpl.datasets._registry import LIBSVM_URL, DatasetInfo, find_info
 from taufpl.exceptions import DatasetError
 
@@ -29,7 +30,7 @@ def fetch_libsvm(
     """Load a data set of LIBSVM's collection by name; download it if it is not at hand.
 
     ==============  =========  =========  ========  ==================================================
-    name            positives  negatives  features  held to
+    name            positives  negatives  features  checked by
     ==============  =========  =========  ========  ==================================================
     heart                 120        150        13  in the package (heart_scale)
     breast-cancer         239        444        10  in the package (breast-cancer_scale)
@@ -47,7 +48,7 @@ def fetch_libsvm(
     ==============  =========  =========  ========  ==================================================
 
     Shape and class counts are checked in every case. Checksums are those of the published files, so that data in
-    the parsed form are not held to them. `LIBSVM_DATASETS` holds all of this.
+    the parsed form are not checked by them. `LIBSVM_DATASETS` holds all of this.
 
     Parameters
     ----------
@@ -114,59 +115,52 @@ def fetch_libsvm(
     return Bunch(data=data, target=target, n_train=info.n_train, name=info.name, DESCR=_describe(info))
 
 
-def _cache() -> Path:
+def _user_cache() -> Path:
     named = os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else os.environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / "taufpl"
 
 
-def _from_package(info: DatasetInfo) -> Table:
+def _from_package(info: DatasetInfo) -> LabelledRows:
     _, X, y = _shipped.read(info.name.replace("-", "_"), scaled=info.name == "breast-cancer")
-    return Table(csr_matrix(X), y)
+    return csr_matrix(X), y
 
 
 def _search_order(data_home: str | os.PathLike[str] | None) -> list[Path]:
-    """Where data are looked for."""
+    """Folders to look in."""
     first = data_home or os.environ.get("TAUFPL_DATA")
-    return [Path(first).expanduser(), _cache()] if first else [_cache()]
+    return [Path(first).expanduser(), _user_cache()] if first else [_user_cache()]
 
 
-def _from_folders(info: DatasetInfo, folders: list[Path], home: Path, base_url: str | None, progress: bool) -> Table:
-    """Look around, or download. `home` is the one folder that is written to."""
+def _from_folders(
+    info: DatasetInfo, folders: list[Path], home: Path, base_url: str | None, progress: bool
+) -> LabelledRows:
+    """Read a data set from the first folder that has it, or download it; only `home` is written to."""
+    texts = next(filter(None, (_texts(info, folder) for folder in folders)), None)
     try:
-        for folder in folders:
-            parsed = folder / f"{info.name}.npz"
-            if parsed.is_file() and (table := _intact(info, parsed, folders)):
-                return table
-        paths = next(filter(None, (_texts(info, folder) for folder in folders)), None)
-        if paths is not None:
-            table = read_text(info, paths)
+        for parsed in (folder / f"{info.name}.npz" for folder in folders):
+            # A damaged file does no harm where the text is still at hand.
+            with suppress(DatasetError) if texts else nullcontext():
+                if parsed.is_file():
+                    return read_parsed(info, parsed)
+        if texts:
+            rows = read_text(info, texts)
         elif base_url is not None:
-            table = _from_network(info, home, base_url, progress)
+            rows = _from_network(info, home, base_url, progress)
         else:
             raise DatasetError(f"{info.name} is not at hand, and downloading is switched off.")
     except DatasetError as error:
         raise DatasetError(f"{error} {_advice(info, folders)}") from error
-    write_parsed(info, table, home)
-    return table
-
-
-def _intact(info: DatasetInfo, parsed: Path, folders: list[Path]) -> Table | None:
-    """What was parsed before. If it is damaged but the text is still at hand, that is read again: None."""
-    try:
-        return read_parsed(info, parsed)
-    except DatasetError:
-        if any(_texts(info, folder) for folder in folders):
-            return None
-        raise
+    write_parsed(info, rows, home)
+    return rows
 
 
 def _texts(info: DatasetInfo, folder: Path) -> list[Path] | None:
-    """All files of a set, if they lie in a folder."""
+    """Paths of all files of a set, if a folder has them all."""
     paths = [path for path in (find_text(file, folder) for file in info.files) if path]
     return paths if len(paths) == len(info.files) else None
 
 
-def _from_network(info: DatasetInfo, home: Path, base_url: str, progress: bool) -> Table:
+def _from_network(info: DatasetInfo, home: Path, base_url: str, progress: bool) -> LabelledRows:
     paths, unproven = [], []
     for file in info.files:
         path = find_text(file, home)
@@ -178,7 +172,7 @@ def _from_network(info: DatasetInfo, home: Path, base_url: str, progress: bool) 
     try:
         return read_text(info, paths)
     except DatasetError:
-        # Without a checksum, what has come may be the page of a portal; it must not stay under this name.
+        # A file without a checksum may be the page of a sign-in portal, which must not stay under this name.
         for path in unproven:
             path.unlink(missing_ok=True)
         raise
@@ -199,5 +193,5 @@ def _describe(info: DatasetInfo) -> str:
     origin = "\n".join(f"    {LIBSVM_URL}{file.name}{file.packing}, {file.n_rows:,} rows" for file in info.files)
     return (
         f"{info.name}: {info.about}.\n\n{info.n_positive:,} positives, {info.n_negative:,} negatives, "
-        f"{info.n_features:,} features. From LIBSVM's collection, held to {info.checked_by}:\n\n{origin}\n"
+        f"{info.n_features:,} features. From LIBSVM's collection, checked by {info.checked_by}:\n\n{origin}\n"
     )

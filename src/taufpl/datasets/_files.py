@@ -1,4 +1,4 @@
-"""Reading data sets from a folder: LIBSVM's text, plain or packed, and the parsed form of it."""
+"""Data sets in a folder: LIBSVM's text, plain or packed, and its parsed form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,24 +24,21 @@ from taufpl.exceptions import DatasetError
 Array = NDArray[Any]
 
 _OPENERS: dict[str, Any] = {"": open, ".bz2": bz2.open, ".xz": lzma.open}
-# What a damaged file may raise while it is read; packed text and archives have their own ways to fail.
+# Exceptions that reading a damaged file may raise; packed text and archives have their own.
 _DAMAGE = (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 
-class Table(NamedTuple):
-    """Features in CSR, and labels 0 and 1."""
-
-    data: Any
-    target: Array
+# Features in CSR, and labels 0 and 1.
+LabelledRows = tuple[Any, Array]
 
 
 def find_text(file: TextFile, folder: Path) -> Path | None:
-    """A file in a folder, under its own name or packed."""
+    """Path of a file in a folder, under its own name or packed; None if it is not there."""
     candidates = (folder / f"{file.name}{ending}" for ending in _OPENERS)
     return next((path for path in candidates if path.is_file()), None)
 
 
-def read_text(info: DatasetInfo, paths: list[Path]) -> Table:
+def read_text(info: DatasetInfo, paths: list[Path]) -> LabelledRows:
     """Parse the files of a data set and join them."""
     parts = [_parse(info, file, path) for file, path in zip(info.files, paths, strict=True)]
     data = vstack([data for data, _ in parts], format="csr")
@@ -49,7 +46,7 @@ def read_text(info: DatasetInfo, paths: list[Path]) -> Table:
     return _check(info, csr_matrix(data), np.concatenate([labels for _, labels in parts]), where)
 
 
-def read_parsed(info: DatasetInfo, path: Path) -> Table:
+def read_parsed(info: DatasetInfo, path: Path) -> LabelledRows:
     """Read what SciPy's ``save_npz`` writes, with the labels beside it under the key ``y``."""
     try:
         # NumPy leaves a file open that turns out to be no archive, unless it was given an open one.
@@ -63,10 +60,10 @@ def read_parsed(info: DatasetInfo, path: Path) -> Table:
     return _check(info, data, labels, str(path))
 
 
-def write_parsed(info: DatasetInfo, table: Table, folder: Path) -> None:
-    """Keep the parsed form for the next time, whole or not at all."""
-    data = table.data
-    # Without a place to keep it, the next time takes as long as this time.
+def write_parsed(info: DatasetInfo, rows: LabelledRows, folder: Path) -> None:
+    """Keep the parsed form for the next call, whole or not at all."""
+    data, target = rows
+    # Where it cannot be written, the next call parses the text again.
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with written_whole(folder / f"{info.name}.npz") as draft, draft.open("xb") as stream:
@@ -77,7 +74,7 @@ def write_parsed(info: DatasetInfo, table: Table, folder: Path) -> None:
                 indptr=data.indptr,
                 shape=np.array(data.shape),
                 format=np.array(b"csr"),
-                y=(2 * table.target - 1).astype(np.int8),
+                y=(2 * target - 1).astype(np.int8),
                 n_train=np.array(info.n_train),
             )
 
@@ -88,12 +85,12 @@ def new_digest(checksum: str) -> Any:
 
 
 class _Lines:
-    """Lines of a file, hashed as they go by: unpacking once is slow enough."""
+    """Lines of a file, hashed while they are parsed, since unpacking the file twice would be slow."""
 
     def __init__(self, stream: BinaryIO, digest: Any) -> None:
         self._stream = stream
         self._digest = digest
-        self.read = stream.read  # the parser asks for it, and then goes line by line
+        self.read = stream.read  # the parser only asks whether there is such a method
 
     def __iter__(self) -> Iterator[bytes]:
         for line in self._stream:
@@ -117,8 +114,8 @@ def _parse(info: DatasetInfo, file: TextFile, path: Path) -> tuple[Any, Array]:
     return data, labels
 
 
-def _check(info: DatasetInfo, data: Any, labels: Array, where: str) -> Table:
-    """Hold data to the shape and the class counts that are known, and tell the positive class by its count."""
+def _check(info: DatasetInfo, data: Any, labels: Array, where: str) -> LabelledRows:
+    """Check shape and class counts against the known ones, and tell the positive class by its count."""
     if data.shape != info.shape or labels.shape != info.shape[:1]:
         raise DatasetError(
             f"{where}: shape {data.shape} with {labels.size:,} labels, but {info.name} has shape {info.shape}. "
@@ -134,7 +131,7 @@ def _check(info: DatasetInfo, data: Any, labels: Array, where: str) -> Table:
             f"{info.n_positive:,} positives and {info.n_negative:,} negatives. Remove it."
         )
     data.sum_duplicates()
-    return Table(data, (labels == classes[info.n_positive]).astype(np.int64))
+    return data, (labels == classes[info.n_positive]).astype(np.int64)
 
 
 def _reason(error: BaseException) -> str:

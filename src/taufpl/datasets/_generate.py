@@ -1,4 +1,4 @@
-"""Data made on the spot: repeated rows, and two seeded generators."""
+"""Generated data: repeated rows, and two seeded generators."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def make_scaling(
 
 
 def _sparse_rows(rng: np.random.Generator, y: Array, shift: Array, n_stored: int) -> Any:
-    """One entry a strip, so that columns of a row are distinct and in order without a sort."""
+    """Rows with one entry in each strip of columns, so that columns are distinct and in order without a sort."""
     edges = np.linspace(0, shift.size, n_stored + 1).astype(np.int64)
     width = np.diff(edges)
     columns = edges[:-1] + (rng.random((y.size, n_stored)) * width).astype(np.int64)

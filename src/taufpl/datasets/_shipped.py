@@ -1,15 +1,16 @@
-"""The three data sets that lie inside the package, as compressed text."""
+"""Loaders of the three data sets that the package contains, as compressed text."""
 
 from __future__ import annotations
 
 import gzip
-from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
+
+from taufpl._extras import require
 
 Array = NDArray[Any]
 
@@ -128,7 +129,7 @@ def read(name: str, *, scaled: bool = False) -> tuple[list[str], Array, Array]:
 
 
 def describe(name: str) -> str:
-    """What a shipped set is, with its source and licence."""
+    """Description of a shipped set, with its source and licence."""
     return str(_file(f"{name}.rst").read_text(encoding="utf-8"))
 
 
@@ -148,17 +149,8 @@ def _as_bunch(
 ) -> Bunch | tuple[Any, Any]:
     frame = None
     if as_frame:
-        frame = _pandas().DataFrame(X, columns=names).assign(target=y)
+        frame = require("pandas", "cli", "for as_frame=True").DataFrame(X, columns=names).assign(target=y)
         X, y = frame[names], frame["target"]
     if pair:
         return X, y
     return Bunch(data=X, target=y, frame=frame, feature_names=names, target_names=target_names, DESCR=describe(name))
-
-
-def _pandas() -> Any:
-    try:
-        return import_module("pandas")
-    except ImportError as error:
-        raise ImportError(
-            "pandas is needed for as_frame=True, and it is not installed. Install it with: pip install pandas"
-        ) from error
