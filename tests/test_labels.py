@@ -31,7 +31,7 @@ from taufpl.metrics import np_score, np_scorer, tpr_at_fpr, tpr_at_fpr_scorer
 from taufpl.persistence import to_json, to_onnx
 from taufpl.plotting import DecisionRegionsDisplay, ROCDisplay, ScoreDisplay
 from taufpl.report._features import features_of
-from taufpl.report._subject import judge
+from taufpl.report._scored_rows import score_rows
 
 WORDS = np.where(Y == 1, "fraud", "ok")
 PLAIN = {"tau": 0.1, "reg": 0.1, "tau_scale": 3.0, "random_state": 0}
@@ -318,7 +318,7 @@ def test_exports_and_reports_know_the_positives(negative, positive):
     form = to_json(model)
     scores = X @ np.array([form["weights"][f"x{column}"] for column in range(4)]) + form["intercept"]
     np.testing.assert_array_equal(labels[(scores > form["threshold"]).astype(int)], model.predict(X))
-    assert features_of(judge(model, X, labels[Y]), None).weights.min() > 0
+    assert features_of(score_rows(model, X, labels[Y]), None).weights.min() > 0
     runtime = pytest.importorskip("onnxruntime")
     for each in (model, clone(model).set_params(estimator=StrictTree(max_depth=3)).fit(X, labels[Y])):
         session = runtime.InferenceSession(to_onnx(each, X).SerializeToString(), providers=["CPUExecutionProvider"])

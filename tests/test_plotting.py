@@ -30,8 +30,7 @@ from taufpl.plotting import (
     RoundsDisplay,
     ScoreDisplay,
 )
-from taufpl.plotting._bands import roc_band
-from taufpl.plotting._histogram import bin_edges
+from taufpl.plotting.statistics import bin_edges, roc_band
 from taufpl.solvers import Record
 from taufpl.thresholding import Evidence, Rounds, share_above
 

@@ -18,10 +18,10 @@ from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauF
 from taufpl.metrics import tpr_at_fpr
 from taufpl.report import render_report
 from taufpl.report._features import features_of
-from taufpl.report._figures import nearest_rows, slider_taus
 from taufpl.report._format import amount, rate
-from taufpl.report._subject import judge
-from taufpl.report._training import count_shared
+from taufpl.report._novelty import count_shared
+from taufpl.report._rates import slider_taus
+from taufpl.report._scored_rows import score_rows
 from taufpl.thresholding import negatives_to_settle
 
 X, Y = screening()
@@ -115,10 +115,10 @@ def test_table_of_tolerances():
 
 
 def test_what_is_shown_is_what_is_predicted(linear):
-    subject = judge(linear, X, Y)
+    subject = score_rows(linear, X, Y)
     assert np.array_equal(subject.scores > subject.threshold, linear.predict(X) == 1)
     ranker = TauFPLRanker(0.05, tau_scale=5.0).fit(X, Y)
-    subject = judge(ranker, X, Y)
+    subject = score_rows(ranker, X, Y)
     assert np.array_equal(subject.scores > subject.threshold, ranker.predict(X) == 1)
 
 
@@ -246,14 +246,14 @@ def test_several_tolerances():
 
 def test_weights_are_coefficients_times_deviations(linear):
     expected = linear.coef_[0] * X.std(axis=0)
-    found = features_of(judge(linear, X, Y), ["a", "b", "c"])
+    found = features_of(score_rows(linear, X, Y), ["a", "b", "c"])
     assert found.weights == pytest.approx(expected, rel=1e-12)
     order = np.argsort(-np.abs(expected))
     assert [name for name, _ in found.heaviest(2)] == [["a", "b", "c"][i] for i in order[:2]]
 
 
 def test_reasons_add_up_to_the_score(linear):
-    subject = judge(linear, X, Y)
+    subject = score_rows(linear, X, Y)
     found = features_of(subject, None)
     for row in (0, 17, 4200):
         moved = sum(by for _, by in found.reasons(row, 3))
@@ -270,24 +270,24 @@ def test_scorers_inside_pipelines_are_named_by_what_they_see():
     frame = pd.DataFrame(X, columns=["amount", "age", "hour"])
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     model = NeymanPearsonClassifier(scaled, 0.05, random_state=0).fit(frame, Y)
-    found = features_of(judge(model, frame, Y), None)
+    found = features_of(score_rows(model, frame, Y), None)
     assert found.heaviest(3)[0][0] == "amount"
     last = model.estimator_[-1]
     assert found.weights == pytest.approx(last.coef_[0] * model.estimator_[:-1].transform(frame).std(axis=0))
     turned = NeymanPearsonClassifier(scaled, 0.05, pos_label=0, random_state=0).fit(frame, Y)
-    assert features_of(judge(turned, frame, Y), None).heaviest(1)[0][1] < 0
+    assert features_of(score_rows(turned, frame, Y), None).heaviest(1)[0][1] < 0
     outer = make_pipeline(StandardScaler(), TauFPLRanker(0.05, tau_scale=5.0)).fit(frame, Y)
-    assert features_of(judge(outer, frame, Y), None).heaviest(1)[0][0] == "amount"
+    assert features_of(score_rows(outer, frame, Y), None).heaviest(1)[0][0] == "amount"
 
 
 def test_mean_of_rounds_of_any_scorer():
     options = {"threshold": "oob", "n_rounds": 2, "random_state": 0}
     model = NeymanPearsonClassifier(make_pipeline(StandardScaler(), LogisticRegression()), 0.05, **options).fit(X, Y)
-    found = features_of(judge(model, X, Y), ["a", "b", "c"])
+    found = features_of(score_rows(model, X, Y), ["a", "b", "c"])
     each = [m[-1].coef_[0] * m[:-1].transform(X).std(axis=0) for m in model.estimators_]
     assert found.weights == pytest.approx(np.mean(each, axis=0))
     assert sum(by for _, by in found.reasons(3, 3)) == pytest.approx(
-        judge(model, X, Y).scores[3] - judge(model, X, Y).scores.mean()
+        score_rows(model, X, Y).scores[3] - score_rows(model, X, Y).scores.mean()
     )
 
 
@@ -295,7 +295,7 @@ def test_other_scorers_show_importances_or_say_that_there_are_none():
     forest = NeymanPearsonClassifier(RandomForestClassifier(5, random_state=0), 0.05, random_state=0).fit(X, Y)
     page = render_report(forest, X, Y)
     assert "Importances as the scorer reports them" in plain(page)
-    assert features_of(judge(forest, X, Y), None).weights == pytest.approx(forest.estimator_.feature_importances_)
+    assert features_of(score_rows(forest, X, Y), None).weights == pytest.approx(forest.estimator_.feature_importances_)
     bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, Y)
     page = render_report(bayes, X, Y)
     assert "neither linear weights nor importances" in plain(page)
@@ -322,8 +322,8 @@ def test_errors_are_called_by_what_they_look_like_in_either_theme(linear):
 
 
 def test_examples_are_the_nearest_rows(linear):
-    subject = judge(linear, X, Y)
-    above, below = nearest_rows(subject, 4)
+    subject = score_rows(linear, X, Y)
+    above, below = subject.nearest(4)
     order = np.argsort(subject.scores)
     first = np.searchsorted(subject.scores[order], subject.threshold, side="right")
     assert above.tolist() == order[first : first + 4].tolist()
@@ -360,5 +360,6 @@ def test_rows_are_told_apart():
     mixed = np.vstack((others[5:300], rows_[300:]))
     assert count_shared(mixed, others) == 295
     assert count_shared(sparse.csr_matrix(mixed), np.asfortranarray(others)) == 295
-    assert count_shared(rows_.astype(object), np.array([["a"] * 6], dtype=object)) is None
-    assert count_shared(rows_[:, :5], others) is None
+    assert count_shared(rows_.astype(object), np.array([["a"] * 6], dtype=object)) == 0
+    words = pd.DataFrame({"city": ["Rome", "Oslo"], "n": [1.0, 2.0]})
+    assert count_shared(words, words.iloc[[1]]) == 1

@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from jinja2 import UndefinedError
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -20,9 +22,10 @@ from sklearn.preprocessing import StandardScaler
 
 from estimator_cases import ScoreItself
 from report_cases import NASTY, Reader, embedded, guarded, linear_model, plain, screening, section
-from taufpl import TauFPLClassifier, TauFPLRanker
+from taufpl import TauFPLClassifier, TauFPLRanker, report
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.report import render_report, write_report
+from taufpl.report._page import templates
 
 X, Y = screening()
 
@@ -176,11 +179,26 @@ def test_what_users_write_is_inert():
 
 
 def test_embedded_data_cannot_end_their_element():
-    from taufpl.report._html import embedded as embed
-
-    assert "<" not in embed({"name": "</script><!--", "and": "&"})
+    embed = templates().from_string("{{ data | tojson }}")
+    assert not {"<", ">", "&"} & set(embed.render(data={"name": "</script><!--", "and": "&"}))
     with pytest.raises(ValueError, match="JSON"):
-        embed(float("inf"))
+        embed.render(data=float("inf"))
+
+
+def test_templates_escape_everything_and_know_every_name():
+    assert templates().from_string("{{ name }}").render(name='<b title="x">') == "&lt;b title=&#34;x&#34;&gt;"
+    with pytest.raises(UndefinedError, match="nobody"):
+        templates().from_string("{{ nobody }}").render()
+    folder = Path(report.__file__).parent / "templates"
+    safe = {path.name: len(re.findall(r"\|\s*safe", path.read_text(encoding="utf-8"))) for path in folder.iterdir()}
+    assert sum(safe.values()) == safe["macros.html"] == 1  # the class of a numeric cell, a constant
+
+
+def test_without_jinja2_the_extra_is_named(linear, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    templates.cache_clear()
+    with pytest.raises(ImportError, match=r"jinja2 is needed to write a report.*pip install 'taufpl\[report\]'"):
+        render_report(linear, X, Y)
 
 
 def test_page_is_self_contained_and_well_formed(linear):

@@ -9,11 +9,7 @@ from numpy.typing import ArrayLike
 
 from taufpl.plotting import _style
 from taufpl.plotting._scores import ClassScores, Vector, check_threshold, respond, split_scores
-
-# What lies outside these quantiles of its class, or further from its quartiles than so many times their distance, is
-# drawn in the outermost bins.
-_OUTER, _FENCE = 0.002, 5.0
-_FEWEST_BINS, _MOST_BINS = 20, 60
+from taufpl.plotting.statistics import bin_counts, bin_edges
 
 
 class ScoreDisplay:
@@ -186,8 +182,8 @@ class ScoreDisplay:
         """
         self.figure_, self.ax_ = _style.new_axes(ax, "to draw a histogram of scores")
         self.edges_ = bin_edges(self.negative_scores, self.positive_scores, self.threshold, self.bins)
-        self.negative_share_ = _shares(self.negative_scores, self.edges_)
-        self.positive_share_ = _shares(self.positive_scores, self.edges_)
+        self.negative_share_ = bin_counts(self.negative_scores, self.edges_) / self.negative_scores.size
+        self.positive_share_ = bin_counts(self.positive_scores, self.edges_) / self.positive_scores.size
         above = self.edges_[:-1] >= (np.inf if self.threshold is None else self.threshold)
         self._draw_class(self.negative_share_, above, _style.NEGATIVE, self._negative_label())
         # Without a threshold nothing is an error.
@@ -229,56 +225,3 @@ class ScoreDisplay:
         _style.tidy(ax)
         _style.title(ax, "Scores of both classes" if self.name is None else self.name)
         _style.legend_below(ax)
-
-
-def bin_edges(negative: Vector, positive: Vector, threshold: float | None, bins: int | None = None) -> Vector:
-    """Equal bins over all but the most extreme scores, one edge on the threshold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bin_edges(np.array([0.0, 1.0]), np.array([1.0, 2.0]), threshold=0.9, bins=4)
-    array([-0.098,  0.401,  0.9  ,  1.399,  1.898,  2.397])
-    """
-    finite = [scores[np.isfinite(scores)] for scores in (negative, positive)]
-    ends = [_usual_range(scores) for scores in finite if scores.size]
-    if threshold is not None and np.isfinite(threshold):
-        ends.append((threshold, threshold))
-    low, high = (min(e[0] for e in ends), max(e[1] for e in ends)) if ends else (0.0, 0.0)
-    if not high - low > 1e-12 * max(abs(low), abs(high)):
-        low, high = low - 0.5, high + 0.5
-    count = _bin_count(finite, high - low) if bins is None else bins
-    width = (high - low) / count
-    if threshold is None or not np.isfinite(threshold):
-        return np.linspace(low, high, count + 1)
-    # One more bin on either side of the threshold where the range would end there.
-    before = max(int(np.ceil((threshold - low) / width)), 1)
-    after = max(int(np.ceil((high - threshold) / width)), 1)
-    return np.asarray(threshold + width * np.arange(-before, after + 1), dtype=np.float64)
-
-
-def _usual_range(scores: Vector) -> tuple[float, float]:
-    """Ends of all but the most extreme scores of a class."""
-    low, lower, upper, high = (float(end) for end in np.quantile(scores, (_OUTER, 0.25, 0.75, 1.0 - _OUTER)))
-    # Quantiles alone would follow a single far score of a small class. Where most scores are tied, only they can tell.
-    reach = _FENCE * (upper - lower) if upper > lower else np.inf
-    return max(low, lower - reach), min(high, upper + reach)
-
-
-def _bin_count(classes: list[Vector], span: float) -> int:
-    """Count by Freedman and Diaconis's rule, for the class that asks for the narrower bins."""
-    widths = []
-    for scores in classes:
-        if scores.size:
-            spread = float(np.subtract(*np.quantile(scores, (0.75, 0.25))))
-            widths.append(2.0 * spread / scores.size ** (1.0 / 3.0))
-    narrow = min((width for width in widths if width > 0), default=span / _FEWEST_BINS)
-    return int(np.clip(np.ceil(span / narrow), _FEWEST_BINS, _MOST_BINS))
-
-
-def _shares(scores: Vector, edges: Vector) -> Vector:
-    """Share of the scores in each bin (a, b]; what lies outside is counted in the outermost bins."""
-    # Closed at the right: a score at the threshold is not above it.
-    inside = np.searchsorted(edges, scores, side="left") - 1
-    counts = np.bincount(np.clip(inside, 0, edges.size - 2), minlength=edges.size - 1)
-    return counts / scores.size

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl.plotting import _style
-from taufpl.plotting._bands import Band, curve_counts, roc_band
 from taufpl.plotting._scores import (
     Vector,
     check_threshold,
@@ -17,6 +16,7 @@ from taufpl.plotting._scores import (
     respond,
     split_scores,
 )
+from taufpl.plotting.statistics import Band, curve_counts, roc_band, smallest_rate
 
 
 class ROCDisplay:
@@ -204,7 +204,7 @@ class ROCDisplay:
         scores = split_scores(y_true, y_score, pos_label)
         threshold = check_threshold(threshold)
         n_negative, n_positive = scores.negative.size, scores.positive.size
-        false, true = curve_counts(scores)
+        false, true = curve_counts(scores.negative, scores.positive)
         display = cls(
             fpr=false / n_negative,
             tpr=true / n_positive,
@@ -277,7 +277,7 @@ class ROCDisplay:
         if self.operating_point is not None:
             fpr, tpr = self.operating_point
             self.ax_.plot(
-                max(fpr, self._left_end()),
+                max(fpr, smallest_rate(self.n_negative, self.tau)),
                 tpr,
                 "D",
                 color=colour,
@@ -289,13 +289,8 @@ class ROCDisplay:
                 label=f"operating point: FPR {_style.percent(fpr)}, TPR {_style.percent(tpr)}",
             )
 
-    def _left_end(self) -> float:
-        """Half a false positive, or a third of the tolerance where that is less."""
-        half = 1e-4 if self.n_negative is None else 0.5 / self.n_negative
-        return half if self.tau is None else min(half, self.tau / 3.0)
-
     def _frame(self) -> None:
-        ax, left = self.ax_, self._left_end()
+        ax, left = self.ax_, smallest_rate(self.n_negative, self.tau)
         if ax.get_xscale() == "log":
             left = min(left, ax.get_xlim()[0])
         ax.set_xscale("log")

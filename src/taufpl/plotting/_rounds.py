@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from taufpl._extras import require
 from taufpl.plotting import _style
 from taufpl.plotting._scores import check_threshold, check_tolerance, check_vector, find_attribute
+from taufpl.plotting.statistics import finite_rounds, rounds_over
 
 
 class RoundsDisplay:
@@ -63,7 +64,7 @@ class RoundsDisplay:
     @property
     def n_over(self) -> int | None:
         """Rounds whose out-of-bag FPR is above the tolerance."""
-        return None if self.tau is None else int((self.fpr > self.tau * (1.0 + 4e-16)).sum())
+        return None if self.tau is None else rounds_over(self.fpr, self.tau)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, ax: Any = None) -> Self:
@@ -120,13 +121,11 @@ class RoundsDisplay:
         return self
 
     def _draw_thresholds(self, ax: Any) -> None:
-        is_finite = np.isfinite(self.thresholds)
-        number, found = 1 + np.flatnonzero(is_finite), self.thresholds[is_finite]
-        refused = "" if is_finite.all() else f" ({np.count_nonzero(~is_finite)} infinite, not shown)"
-        ax.plot(number, found, "o", color=_style.BLUE, markersize=5, label=f"threshold of a round{refused}")
+        numbers, found, mean, spread = finite_rounds(self.thresholds)
+        n_infinite = self.thresholds.size - numbers.size
+        refused = f" ({n_infinite} infinite, not shown)" if n_infinite else ""
+        ax.plot(numbers, found, "o", color=_style.BLUE, markersize=5, label=f"threshold of a round{refused}")
         if found.size:
-            mean = float(found.mean())
-            spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
             ax.axhspan(mean - spread, mean + spread, color=_style.BLUE, alpha=0.13, linewidth=0)
             label = f"mean {mean:.4g}, standard deviation {spread:.2g}"
             ax.axhline(mean, color=_style.BLUE, linewidth=1.4, label=label)

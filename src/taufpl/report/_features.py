@@ -16,14 +16,15 @@ from sklearn.utils import check_array, gen_batches
 
 from taufpl.estimators import known_positive, last_step
 from taufpl.operators import as_operator
-from taufpl.report._subject import Subject, Vector
+from taufpl.report._format import shortened
+from taufpl.report._scored_rows import ScoredRows, Vector
 
 _BLOCK = 65_536
 _NAME_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class LinearScore:
     """A linear score of some rows: coefficients, and mean and standard deviation of each feature on them."""
 
     rows: Any
@@ -39,46 +40,45 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Weights of features.
+    """Weights of features: coefficients times standard deviations ("linear"), "importances" of the scorer, or "none".
 
-    Attributes
-    ----------
-    kind : {"linear", "importances", "none"}
-        Coefficients times standard deviations; `feature_importances_` of the scorer; or nothing.
-    weights : ndarray
-    names : sequence of str or None
-        None: they are numbered.
-    linear : tuple of Linear
-        The linear scores whose mean counts.
+    Features without names are numbered. `linear` holds the linear scores whose mean is the score.
     """
 
     kind: str
     weights: Vector
     names: Sequence[str] | None
-    linear: tuple[Linear, ...] = ()
+    linear: tuple[LinearScore, ...] = ()
 
-    def name(self, number: int) -> str:
-        """Name of a feature, cut where it is very long."""
-        name = f"feature {number}" if self.names is None else str(self.names[number])
-        return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
+    @property
+    def n_weights(self) -> int:
+        """How many weights are not zero."""
+        return int(np.count_nonzero(self.weights))
 
     def heaviest(self, n: int) -> list[tuple[str, float]]:
         """Names and weights of the features that weigh most."""
-        return [(self.name(i), float(self.weights[i])) for i in _largest(self.weights, n)]
+        return self._largest(self.weights, n)
 
     def reasons(self, row: int, n: int) -> list[tuple[str, float]]:
         """The features that moved the score of a row most, and by how much."""
         if not self.linear:
             return []
-        moved = np.mean([each.contributions(row) for each in self.linear], axis=0)
-        return [(self.name(i), float(moved[i])) for i in _largest(moved, n)]
+        return self._largest(np.mean([each.contributions(row) for each in self.linear], axis=0), n)
+
+    def _largest(self, values: Vector, n: int) -> list[tuple[str, float]]:
+        """Names and values of the n features with the largest values in size, largest first, without zeros."""
+        size = np.abs(values)
+        kept = np.argpartition(-size, n)[:n] if n < size.size else np.arange(size.size)
+        order: NDArray[np.intp] = kept[np.lexsort((kept, -size[kept]))]
+        names = {i: f"feature {i}" if self.names is None else self.names[i] for i in order.tolist()}
+        return [(shortened(name, _NAME_LENGTH), float(values[i])) for i, name in names.items() if size[i] > 0]
 
 
-def features_of(subject: Subject, feature_names: Any) -> Features:
+def features_of(rows: ScoredRows, feature_names: Any) -> Features:
     """Find weights: of a linear score on standardised features, else what the scorer calls importances."""
-    parts = [_stages(model, subject) for model in _scorers(subject.final)]
-    linear = tuple(_linear(model, rows, sign) for model, rows, sign in parts) if all(map(_is_linear, parts)) else ()
-    names = _names(subject, feature_names, parts[0], _n_features(parts[0], linear))
+    parts = [_stages(model, rows) for model in _scorers(rows.final)]
+    linear = tuple(_linear(*part) for part in parts) if all(map(_is_linear, parts)) else ()
+    names = _names(rows, feature_names, parts[0], _n_features(parts[0], linear))
     if linear and len({each.coef.size for each in linear}) == 1:
         weights = np.mean([each.coef * each.deviation for each in linear], axis=0)
         return Features("linear", weights, names, linear)
@@ -97,17 +97,15 @@ def _scorers(final: Any) -> list[Any]:
     return [each.estimator if isinstance(each, FrozenEstimator) else each for each in models]
 
 
-def _stages(model: Any, subject: Subject) -> Stage:
+def _stages(model: Any, rows: ScoredRows) -> Stage:
     """The last step of a scorer, the rows as it sees them, and 1 or -1 where its positives are the others."""
-    rows = subject.inner
+    inner = rows.inner
     if isinstance(model, Pipeline) and len(model.steps) > 1:
-        rows = model[:-1].transform(rows)
+        inner = model[:-1].transform(inner)
     last = last_step(model)
     known = getattr(last, "classes_", None)
-    turned = is_outlier_detector(last) or (
-        known is not None and known[-1] != known_positive(last, subject.final.classes_)
-    )
-    return last, rows, -1.0 if turned else 1.0
+    turned = is_outlier_detector(last) or (known is not None and known[-1] != known_positive(last, rows.final.classes_))
+    return last, inner, -1.0 if turned else 1.0
 
 
 def _is_linear(stage: Stage) -> bool:
@@ -122,28 +120,28 @@ def _is_linear(stage: Stage) -> bool:
     )
 
 
-def _linear(model: Any, rows: Any, sign: float) -> Linear:
+def _linear(model: Any, rows: Any, sign: float) -> LinearScore:
     array = check_array(rows, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
     scaler = StandardScaler(with_mean=False)
     for block in gen_batches(array.shape[0], _BLOCK):
         scaler.partial_fit(array[block])
     mean, deviation = np.asarray(scaler.mean_), np.sqrt(np.asarray(scaler.var_))
-    return Linear(array, sign * np.asarray(model.coef_, dtype=np.float64).ravel(), mean, deviation)
+    return LinearScore(array, sign * np.asarray(model.coef_, dtype=np.float64).ravel(), mean, deviation)
 
 
-def _n_features(stage: Stage, linear: tuple[Linear, ...]) -> int:
+def _n_features(stage: Stage, linear: tuple[LinearScore, ...]) -> int:
     model, rows, _ = stage
     if linear:
         return linear[0].coef.size
     return int(getattr(model, "n_features_in_", np.shape(rows)[1] if len(np.shape(rows)) > 1 else 1))
 
 
-def _names(subject: Subject, given: Any, stage: Stage, n_features: int) -> Sequence[str] | None:
+def _names(rows: ScoredRows, given: Any, stage: Stage, n_features: int) -> Sequence[str] | None:
     """Names of the features that the last step of the first scorer sees."""
-    outer = getattr(subject.model, "best_estimator_", subject.model)
-    makers = [each for each in (outer, _scorers(subject.final)[0]) if isinstance(each, Pipeline)]
+    outer = getattr(rows.model, "best_estimator_", rows.model)
+    makers = [each for each in (outer, _scorers(rows.final)[0]) if isinstance(each, Pipeline)]
     given = None if given is None else [str(each) for each in given]
-    names = _column_names(subject.outer) if given is None else given
+    names = _column_names(rows.outer) if given is None else given
     if given is not None and len(given) == n_features:
         return given
     for maker in makers:
@@ -155,7 +153,7 @@ def _names(subject: Subject, given: Any, stage: Stage, n_features: int) -> Seque
             f"feature_names must hold one name a feature, {n_features}; got {len(given)}. The features are those that "
             "the last step of the model sees, or those of X where the steps before it can name what they make of them."
         )
-    own = getattr(stage[0], "feature_names_in_", getattr(subject.final, "feature_names_in_", None))
+    own = getattr(stage[0], "feature_names_in_", getattr(rows.final, "feature_names_in_", None))
     return None if own is None or len(own) != n_features else [str(each) for each in own]
 
 
@@ -176,19 +174,3 @@ def _passed_on(maker: Pipeline, names: list[str] | None) -> list[str] | None:
         except (AttributeError, ValueError, TypeError):
             continue
     return None
-
-
-def _largest(values: Vector, n: int) -> list[int]:
-    """Positions of the n largest in size, largest first, without zeros."""
-    size = np.abs(values)
-    kept = np.argpartition(-size, n)[:n] if n < size.size else np.arange(size.size)
-    order: NDArray[np.intp] = kept[np.lexsort((kept, -size[kept]))]
-    return [int(i) for i in order if size[i] > 0]
-
-
-def row_name(X: Any, row: int, kept: Any = None) -> str:
-    """Label of a row of a frame, or its number among the rows that were given, where only some were kept."""
-    index = getattr(X, "index", None)
-    if index is None or callable(index):
-        return str(row if kept is None else kept[row])
-    return str(index[row])

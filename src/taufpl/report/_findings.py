@@ -1,4 +1,4 @@
-"""All that a report has to say, before it is put in HTML."""
+"""All that a report has to say, before it is put into words and HTML by the templates."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from taufpl._checks import check_count
-from taufpl._sklearn import num_samples
-from taufpl.persistence import SeenRows
-from taufpl.plotting._scores import find_attribute
+from taufpl.plotting.statistics import finite_rounds, rounds_over
 from taufpl.preprocessing import UnseenCounter
-from taufpl.report._features import Features, features_of
-from taufpl.report._figures import Rates, Traffic, rates_at, slider
-from taufpl.report._fresh import Given, leave_out_seen
-from taufpl.report._plots import histogram_edges, roc_axis
-from taufpl.report._promise import Promise, Verdict, promise_of, verdict_on
-from taufpl.report._subject import Subject, Vector, judge
-from taufpl.report._training import Training, compare, settled
+from taufpl.report import _pictures
+from taufpl.report._features import Features
+from taufpl.report._format import shortened
+from taufpl.report._novelty import Given, TrainingRows
+from taufpl.report._rates import TABLE_TAUS, DailyCases, Rates, measured_rates, proven_rates
+from taufpl.report._scored_rows import ScoredRows, Vector
+from taufpl.thresholding import Evidence, negatives_needed, negatives_to_settle, tolerance_verdict
 
-# The page stays well under 3 MB, long names and all.
-MOST_EXAMPLES = 500
+_N_REASONS = 3
+_REPR_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +30,27 @@ class Findings:
 
     Attributes
     ----------
-    subject : Subject
-    rates, verdicts : tuple
+    rates : tuple of Rates
         One a tolerance, each at its own threshold.
-    promise : Promise
-    traffic : Traffic
     is_new : bool or None
         Whether the model has not seen the rows; None if nobody knows.
-    given : Given
-        The rows, and what a record of the rows that the model has met says about them.
-    features : Features
-    training : Training or None
+    training : TrainingRows or None
+        None where the training rows were not given.
     slider : dict or None
         None without negatives.
     edges : ndarray or None
         Bins of the histogram.
-    n_examples : int
     unseen_values : UnseenCounter or None
         None where the training rows are not known by column.
     """
 
-    subject: Subject
+    rows: ScoredRows
     rates: tuple[Rates, ...]
-    verdicts: tuple[Verdict, ...]
-    promise: Promise
-    traffic: Traffic
+    cases: DailyCases
     is_new: bool | None
     given: Given
     features: Features
-    training: Training | None
+    training: TrainingRows | None
     slider: dict[str, Any] | None
     edges: Vector | None
     n_examples: int
@@ -69,158 +59,194 @@ class Findings:
     @property
     def used(self) -> Rates:
         """Rates at the threshold that `predict` uses."""
-        return self.rates[self.subject.main]
+        return self.rates[self.rows.main]
 
     @property
-    def verdict(self) -> Verdict:
-        """Verdict on the strictest tolerance."""
-        return self.verdicts[self.subject.main]
+    def evidence(self) -> Evidence | None:
+        """Evidence for the threshold that `predict` uses."""
+        return self.rows.evidence[self.rows.main]
 
     @property
-    def collapsed(self) -> bool:
-        """Whether the ranking gives every row the same score."""
-        return bool(find_attribute(self.subject.model, "collapsed_"))
+    def promise(self) -> str:
+        """Which promise the evidence allows; the templates put it in words."""
+        evidence, strategy = self.evidence, self.strategy
+        if evidence is None:
+            return "ranking"
+        if np.isposinf(evidence.threshold):
+            return "nothing found"
+        if evidence.guaranteed:
+            return "guarantee"
+        if evidence.caveats:
+            return "not independent"
+        if strategy == "cross" and evidence.delta is not None:
+            return "cross-fit" if evidence.fpr_upper_bound <= evidence.tau * (1.0 + 1e-12) else "too few to cross-fit"
+        if evidence.rounds is not None:
+            return "mean of rounds" if evidence.delta is None else "careful rounds"
+        return "quantile"
 
-    def precision(self) -> tuple[float | None, float | None]:
-        """Of the alarms in use, measured, and at the worse ends of both intervals."""
-        used = self.used
-        worst = self.traffic.precision(used.fpr_upper, used.recall_low)
-        return self.traffic.precision(used.fpr, used.recall), worst
+    @property
+    def strength(self) -> str:
+        """How strong the promise is: "guarantee", "close" to one, or "none"."""
+        if self.evidence is not None and self.evidence.guaranteed:
+            return "guarantee"
+        return "close" if self.promise in {"cross-fit", "careful rounds"} else "none"
+
+    @property
+    def strategy(self) -> str | None:
+        """How the threshold was chosen."""
+        final = self.rows.final
+        return getattr(final, "strategy_", getattr(final, "threshold", None))
+
+    def verdict(self, which: int | None = None) -> str:
+        """Verdict on a tolerance, the strictest by default: "kept" only where the rows are new, else "open".
+
+        "broken" counts on rows that were trained on, too, since those flatter the model.
+        """
+        which = self.rows.main if which is None else which
+        rates = self.rates[which]
+        if not rates.n_negative:
+            return "open"
+        found = tolerance_verdict(rates.n_false, rates.n_negative, self.rows.taus[which], self.rows.delta)
+        return "open" if found == "kept" and not self.is_new else found
+
+    @property
+    def n_to_settle(self) -> int | None:
+        """How many negatives at the observed rate would settle an open verdict; None if no number would."""
+        return negatives_to_settle(self.used.n_false, self.used.n_negative, self.rows.tau, self.rows.delta)
+
+    @property
+    def precision_low(self) -> float | None:
+        """Precision at the worse ends of both intervals."""
+        return self.cases.precision(self.used.fpr_upper, self.used.recall_interval[0])
+
+    @property
+    def tolerances(self) -> list[dict[str, Any]]:
+        """Lines of the table of other tolerances; proven rates only where the rows may be new."""
+        rows = self.rows
+        return [
+            {
+                "tau": tau,
+                "needed": negatives_needed(tau, rows.delta),
+                "measured": measured_rates(rows, tau),
+                "proven": proven_rates(rows, tau),
+            }
+            for tau in sorted({*TABLE_TAUS, rows.tau})
+        ]
+
+    @property
+    def strictest_first(self) -> list[int]:
+        """Numbers of the tolerances, the strictest first."""
+        return [int(i) for i in np.argsort(self.rows.taus, kind="stable")]
+
+    @property
+    def slider_marks(self) -> list[tuple[float, float]]:
+        """Places and values of the powers of ten on the slider."""
+        taus = [] if self.slider is None else self.slider["tau"]
+        last = max(1, len(taus) - 1)
+        return [(i / last, tau) for i, tau in enumerate(taus) if f"{tau:.6e}".startswith("1.000000e")]
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """Names and values of the parameters of the estimator with the threshold."""
+        found = sorted(self.rows.final.get_params(deep=False).items())
+        return [(name, shortened(repr(value), _REPR_LENGTH)) for name, value in found]
+
+    @property
+    def pipeline(self) -> list[tuple[str, str]]:
+        """The steps of a pipeline."""
+        steps = self.rows.model.steps if isinstance(self.rows.model, Pipeline) else []
+        return [("pipeline", " → ".join(type(step).__name__ for _, step in steps))] if steps else []
+
+    def examples(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Rows nearest to the threshold, above it and below."""
+        above, below = self.rows.nearest(self.n_examples)
+        return [self._example(row) for row in above.tolist()], [self._example(row) for row in below.tolist()]
+
+    def _example(self, row: int) -> dict[str, Any]:
+        value, threshold = float(self.rows.scores[row]), self.rows.threshold
+        # A tie but for rounding is one.
+        is_tie = abs(value - threshold) < 1e-9 * max(abs(value), abs(threshold))
+        return {
+            "name": self.rows.name(row, self.given.kept),
+            "score": 0.0 if is_tie else _finite(value - threshold),
+            "raw_score": value,
+            "is_positive": bool(self.rows.is_positive[row]),
+            "reasons": self.features.reasons(row, _N_REASONS),
+        }
+
+    def roc_picture(self) -> _pictures.Picture:
+        """The ROC curve; both classes must be there."""
+        return _pictures.roc(self.rows, self.used)
+
+    def histogram_picture(self) -> _pictures.Picture:
+        """The histogram of scores; their range must be usable."""
+        assert self.edges is not None
+        return _pictures.histogram(self.rows, self.edges)
+
+    def rounds_shown(self) -> dict[str, Any]:
+        """Figures and a picture of the rounds, which must be there; no picture where none has a finite threshold."""
+        assert self.evidence is not None
+        assert self.evidence.rounds is not None
+        rounds, final = self.evidence.rounds, self.rows.final
+        numbers, _, mean, spread = finite_rounds(rounds.thresholds)
+        # A model that was fitted anew on all rows has another scale than those of the rounds.
+        in_use = self.rows.threshold if getattr(final, "combine", "mean") == "mean" else np.inf
+        threshold = _finite(in_use)
+        return {
+            "picture": _pictures.rounds(rounds.thresholds, threshold) if numbers.size else None,
+            "mean": mean,
+            "spread": spread,
+            "threshold": threshold,
+            "n_over": rounds_over(rounds.fpr, self.evidence.tau),
+            "n_infinite": len(rounds) - numbers.size,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """A few digits that change with the scores or the labels, in whatever way."""
+        found = hashlib.sha256(np.ascontiguousarray(self.rows.scores).data)
+        found.update(np.packbits(self.rows.is_positive).data)
+        return found.hexdigest()[:12]
 
     def data(self) -> dict[str, Any]:
         """What the script needs, and what others may want to read from the file."""
-        subject, used = self.subject, self.used
-        true_alarms, false_alarms = self.traffic.alarms(used.fpr, used.recall)
-        return {
-            "tau": subject.tau,
-            "delta": subject.delta,
-            "promise": self.promise.kind,
-            "verdict": self.verdict.kind,
+        rows, used, day = self.rows, self.used, self.cases.figures(self.used)
+        recall_low, recall_high = used.recall_interval
+        named = ("threshold", "fpr", "fpr_upper", "recall", "precision", "true_alarms", "false_alarms")
+        found = {
+            "tau": rows.tau,
+            "delta": rows.delta,
+            "promise": self.strength,
+            "verdict": self.verdict(),
             "data_is_new": self.is_new,
             "n_seen_before": None if self.given.freshness is None else self.given.freshness.n_seen,
             "n_negative": used.n_negative,
             "n_positive": used.n_positive,
-            "volume_per_day": self.traffic.volume,
-            "base_rate": self.traffic.base_rate,
+            "volume_per_day": self.cases.volume,
+            "base_rate": self.cases.base_rate,
             "operating": {
-                "threshold": _finite(used.threshold),
+                **{name: day[name] for name in named},
                 "n_false": used.n_false,
                 "n_true": used.n_true,
-                "fpr": used.fpr,
                 "fpr_lower": used.fpr_lower,
-                "fpr_upper": used.fpr_upper,
-                "recall": used.recall,
-                "recall_low": used.recall_low,
-                "recall_high": used.recall_high,
-                "precision": self.precision()[0],
-                "precision_low": self.precision()[1],
-                "true_alarms": true_alarms,
-                "false_alarms": false_alarms,
+                "recall_low": recall_low,
+                "recall_high": recall_high,
+                "precision_low": self.precision_low,
             },
-            "slider": _finite_lists(self.slider),
-            "roc_low": roc_axis(subject).low if used.n_negative else None,
+            "slider": self.slider,
+            "roc_low": _pictures.roc_axis(rows).low if used.n_negative else None,
             "raw_score_range": None if self.edges is None else [float(self.edges[0]), float(self.edges[-1])],
-            "fingerprint": fingerprint(subject),
+            "fingerprint": self.fingerprint,
             "unseen": None if self.unseen_values is None else self.unseen_values.record(),
         }
+        finite: dict[str, Any] = _finite(found)
+        return finite
 
 
-def investigate(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    volume_per_day: float,
-    base_rate: float | None,
-    n_examples: int,
-    feature_names: Any,
-    training: Any,
-    data_is_new: bool | None,
-    seen: SeenRows | None,
-    unseen_values: UnseenCounter | None,
-) -> Findings:
-    """Check what was given and find out all that there is to say."""
-    n_examples = check_count("n_examples", n_examples)
-    if n_examples > MOST_EXAMPLES:
-        raise ValueError(
-            f"n_examples must be at most {MOST_EXAMPLES}, a report is no place for a table; got {n_examples}."
-        )
-    traffic = Traffic(_check_volume(volume_per_day), None if base_rate is None else _check_base_rate(base_rate))
-    if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
-        raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
-    given = leave_out_seen(X, y, data_is_new, seen)
-    subject = judge(model, given.X, given.y)
-    compared = None if training is None else compare(subject, training)
-    is_new = settled(given.is_new, compared, num_samples(given.X))
-    rates = tuple(rates_at(subject, threshold, subject.delta) for threshold in subject.thresholds)
-    verdicts = tuple(
-        verdict_on(each, tau, subject.delta, is_new) for each, tau in zip(rates, subject.taus, strict=True)
-    )
-    if base_rate is None and subject.negative.size and subject.positive.size:
-        traffic = Traffic(traffic.volume, subject.positive.size / subject.scores.size)
-    steps = slider(subject, subject.delta, is_proof=is_new is not False) if subject.negative.size else None
-    return Findings(
-        subject,
-        rates,
-        verdicts,
-        promise_of(subject),
-        traffic,
-        is_new,
-        given,
-        features_of(subject, feature_names),
-        compared,
-        None if steps is None else {**steps, "own": steps["tau"].index(subject.tau)},
-        histogram_edges(subject),
-        n_examples,
-        _counted(X, training) if unseen_values is None else unseen_values,
-    )
-
-
-def _counted(X: Any, training: Any) -> UnseenCounter | None:
-    """What the rows have that the training rows never had, where both are frames."""
-    if training is None or not (hasattr(X, "iloc") and hasattr(training[0], "iloc")):
-        return None
-    counter = UnseenCounter.from_rows(training[0])
-    counter.update(X)
-    return counter
-
-
-def fingerprint(subject: Subject) -> str:
-    """A few digits that change with the scores or the labels, in whatever way."""
-    found = hashlib.sha256(np.ascontiguousarray(subject.scores).data)
-    found.update(np.packbits(subject.is_positive).data)
-    return found.hexdigest()[:12]
-
-
-def _check_volume(volume: Any) -> float:
-    value = _number("volume_per_day", volume)
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"volume_per_day must be a number of cases, at least 0; got {volume!r}.")
-    return value
-
-
-def _check_base_rate(base_rate: Any) -> float:
-    value = _number("base_rate", base_rate)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"base_rate must lie between 0 and 1, got {base_rate!r}. It is a share: write 0.01 for 1 %.")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {value!r}.") from None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _finite_lists(columns: Any) -> Any:
+def _finite(value: Any) -> Any:
     """The same with None in the place of infinities, which JSON does not know."""
-    if isinstance(columns, dict):
-        return {name: _finite_lists(column) for name, column in columns.items()}
-    if isinstance(columns, list):
-        return [_finite_lists(each) for each in columns]
-    return _finite(columns) if isinstance(columns, float) else columns
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Numbers as words and digits. `assets/script.js` writes rates and amounts by the same rules."""
+"""Numbers as words and digits. `templates/script.js` writes rates and amounts by the same rules."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def counted(value: int, one: str, many: str | None = None) -> str:
 
 
 def score(value: float | None, digits: int = 4) -> str:
-    """A score or a threshold, to so many digits.
+    """A score or a threshold, to a number of digits.
 
     Examples
     --------
@@ -75,6 +75,16 @@ def score(value: float | None, digits: int = 4) -> str:
         return NONE
     size = "∞" if math.isinf(value) else f"{abs(value):.{digits}g}"
     return f"−{size}" if value < 0 else size
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """A difference of scores, with its sign."""
+    return score(value, digits) if value is None or value <= 0 else f"+{score(value, digits)}"
+
+
+def share_of(part: int, total: int) -> str:
+    """A count, and which share of all it is."""
+    return f"{count(part)} ({rate(part / total)})" if total else count(part)
 
 
 def one_in(share: float) -> str:
@@ -95,6 +105,22 @@ def one_in(share: float) -> str:
     return rate(share)
 
 
+def place(share: float) -> str:
+    """A place on the page, as a share of the width or the height."""
+    return f"{100.0 * share:.2f}%"
+
+
+def typed(value: float | None, digits: int = 15) -> str:
+    """A number as it is typed into a field of a form."""
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def shortened(value: object, most: int = 60) -> str:
+    """A text of modest length, in one line."""
+    line = " ".join(str(value).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
 def _rounded(value: float, digits: int) -> Decimal:
     """Halves go up, as in JavaScript's toFixed."""
     return Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
@@ -102,3 +128,10 @@ def _rounded(value: float, digits: int) -> Decimal:
 
 def _trimmed(value: float, digits: int) -> str:
     return f"{_rounded(value, digits):f}".rstrip("0").rstrip(".")
+
+
+# What the templates call: they format no number themselves.
+FUNCTIONS = {
+    each.__name__: each
+    for each in (rate, amount, count, counted, score, signed, share_of, one_in, place, typed, shortened)
+} | {"NONE": NONE}

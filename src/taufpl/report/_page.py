@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import datetime
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from taufpl import __version__
+from taufpl._checks import check_count
+from taufpl._extras import require
 from taufpl._files import write_whole
+from taufpl._sklearn import num_samples
 from taufpl.persistence import SeenRows
 from taufpl.preprocessing import UnseenCounter
-from taufpl.report import _details, _sections
-from taufpl.report._findings import Findings, investigate
-from taufpl.report._format import rate
-from taufpl.report._html import asset, embedded, fill, note, text
+from taufpl.report import _format, _pictures
+from taufpl.report._features import features_of
+from taufpl.report._findings import Findings
+from taufpl.report._novelty import compare_training, leave_out_seen
+from taufpl.report._rates import DailyCases, measured_rates, rates_at, slider
+from taufpl.report._scored_rows import score_rows
+from taufpl.thresholding import negatives_needed
+
+# The page stays well under 3 MB, long names and all.
+MOST_EXAMPLES = 500
 
 
 def render_report(
@@ -92,47 +107,37 @@ def render_report(
     >>> "confidence, at most 1 in 20 harmless cases raises an alarm." in page
     True
     """
-    found = investigate(
-        model,
-        X,
-        y,
-        volume_per_day=volume_per_day,
-        base_rate=base_rate,
-        n_examples=n_examples,
-        feature_names=feature_names,
-        training=training,
-        data_is_new=data_is_new,
-        seen=seen,
-        unseen_values=unseen_values,
+    n_examples = check_count("n_examples", n_examples)
+    if n_examples > MOST_EXAMPLES:
+        raise ValueError(
+            f"n_examples must be at most {MOST_EXAMPLES}, a report is no place for a table; got {n_examples}."
+        )
+    volume, base_rate = _check_volume(volume_per_day), _check_base_rate(base_rate)
+    if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
+        raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
+    given = leave_out_seen(X, y, data_is_new, seen)
+    rows = score_rows(model, given.X, given.y)
+    compared = None if training is None else compare_training(rows, training)
+    is_new = given.is_new if compared is None else compared.settle(given.is_new, num_samples(given.X))
+    if base_rate is None and rows.negative.size and rows.positive.size:
+        base_rate = rows.positive.size / rows.scores.size
+    found = Findings(
+        rows,
+        tuple(rates_at(rows, threshold) for threshold in rows.thresholds),
+        DailyCases(volume, base_rate),
+        is_new,
+        given,
+        features_of(rows, feature_names),
+        compared,
+        slider(rows, is_proof=is_new is not False),
+        _pictures.histogram_edges(rows),
+        n_examples,
+        _count_unseen(X, training) if unseen_values is None else unseen_values,
     )
-    return fill(
-        "page.html",
-        title=text(f"Screening at a tolerance of {rate(found.subject.tau)}" if title is None else title),
-        style=asset("style.css"),
-        script=asset("script.js"),
-        meta=_details.meta_line(found),
-        body=_body(found),
-        footer=_details.footer(found, datetime.now().astimezone()),
-        data=embedded(found.data()),
-    )
+    return _render(found, title)
 
 
-def write_report(
-    model: Any,
-    X: Any,
-    y: Any,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    volume_per_day: float = 10_000,
-    base_rate: float | None = None,
-    n_examples: int = 10,
-    feature_names: Any = None,
-    training: Any = None,
-    data_is_new: bool | None = None,
-    seen: SeenRows | None = None,
-    unseen_values: UnseenCounter | None = None,
-) -> Path:
+def write_report(model: Any, X: Any, y: Any, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write the page of :func:`render_report` to a file.
 
     The file is written beside its place and then moved there, so that nobody ever reads half of it.
@@ -143,8 +148,8 @@ def write_report(
         As in :func:`render_report`.
     path : str or path-like
         Where to write; folders are made as needed, and a file that is there is replaced.
-    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen, unseen_values
-        As in :func:`render_report`.
+    **options
+        Title, volume and all else, as in :func:`render_report`.
 
     Returns
     -------
@@ -165,51 +170,80 @@ def write_report(
     ...     "No promise" in path.read_text(encoding="utf-8")
     True
     """
-    page = render_report(
-        model,
-        X,
-        y,
-        title=title,
-        volume_per_day=volume_per_day,
-        base_rate=base_rate,
-        n_examples=n_examples,
-        feature_names=feature_names,
-        training=training,
-        data_is_new=data_is_new,
-        seen=seen,
-        unseen_values=unseen_values,
-    )
+    page = render_report(model, X, y, **options)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, page.encode())
     return target
 
 
-def _body(found: Findings) -> str:
-    collapsed = (
-        note(
-            "<strong>The ranking has collapsed.</strong> All weights are zero, and nothing is predicted positive.",
-            "bad",
+def _render(found: Findings, title: str | None) -> str:
+    now = datetime.now().astimezone()
+    page: str = (
+        templates()
+        .get_template("page.html")
+        .render(
+            found=found,
+            rows=found.rows,
+            used=found.used,
+            title=f"Screening at a tolerance of {_format.rate(found.rows.tau)}" if title is None else title,
+            made=f"{__version__} on {now:%Y-%m-%d at %H:%M} ({now.tzname() or 'local time'})",
         )
-        if found.collapsed
-        else ""
     )
-    return "\n".join(
-        [
-            _sections.promise_section(found),
-            _sections.novelty_note(found),
-            _details.unseen_note(found),
-            collapsed,
-            _sections.cards(found),
-            _sections.several_section(found),
-            _sections.roc_section(found),
-            _sections.explore_section(found),
-            _sections.tolerance_section(found),
-            _details.scores_section(found),
-            _details.rounds_section(found),
-            _details.features_section(found),
-            _details.examples_section(found),
-            _details.training_section(found),
-            _details.parameters_section(found),
-        ]
+    # Half a surrogate pair cannot be written, and a NUL has no place in HTML.
+    return page.encode("utf-8", "replace").decode("utf-8").replace("\x00", "�")
+
+
+@cache
+def templates() -> Any:
+    """The templates of the page. All that they print is escaped, and a name that they do not know is an error."""
+    jinja2 = require("jinja2", "report", "to write a report")
+    folder = files("taufpl.report") / "templates"
+    found = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    found.globals.update(
+        _format.FUNCTIONS,
+        bars=_pictures.bars,
+        measured_rates=measured_rates,
+        negatives_needed=negatives_needed,
+        repr=repr,
+    )
+    found.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return found
+
+
+def _count_unseen(X: Any, training: Any) -> UnseenCounter | None:
+    """Values of the rows that the training rows never had, where both are frames."""
+    if training is None or not (hasattr(X, "iloc") and hasattr(training[0], "iloc")):
+        return None
+    counter = UnseenCounter.from_rows(training[0])
+    counter.update(X)
+    return counter
+
+
+def _check_volume(volume: Any) -> float:
+    value = _number("volume_per_day", volume)
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"volume_per_day must be a number of cases, at least 0; got {volume!r}.")
+    return value
+
+
+def _check_base_rate(base_rate: Any) -> float | None:
+    if base_rate is None:
+        return None
+    value = _number("base_rate", base_rate)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"base_rate must lie between 0 and 1, got {base_rate!r}. It is a share: write 0.01 for 1 %.")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}.") from None

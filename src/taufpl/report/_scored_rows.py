@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model, labelled rows, and the scores that the one gives to the others."""
+"""Labelled rows with the scores that a fitted model gives them: all that a report is about."""
 
 from __future__ import annotations
 
@@ -19,37 +19,31 @@ from taufpl.thresholding import USUAL_DELTA, Evidence
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """A fitted model and how it scores labelled rows.
+class ScoredRows:
+    """A fitted model, labelled rows, and the scores that the model gives them.
 
     Attributes
     ----------
-    model : estimator
-        As given.
-    final : estimator
-        The one with the threshold: the model, the last step of a pipeline, the best of a search.
-    inner : array, sparse matrix or frame
-        The rows as `final` sees them.
-    outer : array, sparse matrix or frame
-        The rows as given.
+    model, final : estimator
+        As given, and the estimator in it that has the threshold: a pipeline's last step, a search's best.
+    outer, inner : array, sparse matrix or frame
+        The rows as given, and as `final` sees them.
     scores : ndarray of shape (n,)
-        Positive is what scores strictly more than the threshold.
-    is_positive : ndarray of bool of shape (n,)
-    taus, thresholds : tuple of float
-        One a tolerance.
-    evidence : tuple of Evidence or None
-        One a tolerance; None where the threshold is a training quantile without any.
+        Raw scores: a row is predicted positive if its score is strictly above the threshold.
+    taus, thresholds, evidence : tuple
+        One entry a tolerance; the evidence is None where the threshold is a training quantile without any.
     negative, positive : ndarray
         Scores of the two classes, each sorted upward.
     """
 
     model: Any
     final: Any
-    inner: Any
     outer: Any
+    inner: Any
     scores: Vector
     is_positive: Mask
     taus: tuple[float, ...]
@@ -75,19 +69,31 @@ class Subject:
 
     @property
     def delta(self) -> float:
-        """The model's own, or the usual one."""
+        """The model's own probability of failure, or the usual one."""
         own = getattr(self.final, "delta", None)
         return USUAL_DELTA if own is None else float(own)
 
     @property
-    def labels(self) -> tuple[Any, Any]:
+    def labels(self) -> list[Any]:
         """Label of negatives, then of positives."""
-        negative, positive = np.asarray(self.final.classes_).tolist()
-        return negative, positive
+        return list(np.asarray(self.final.classes_).tolist())
+
+    def nearest(self, n: int) -> tuple[Positions, Positions]:
+        """At most n rows above the threshold, the lowest first, and at most n at or below it, the highest first."""
+        is_above = self.scores > self.threshold
+        above, below = np.flatnonzero(is_above), np.flatnonzero(~is_above)
+        return _lowest(above, self.scores[above], n), _lowest(below, -self.scores[below], n)
+
+    def name(self, row: int, kept: Positions | None) -> str:
+        """Label of a row in the index of a frame, else its number among all rows, of which `kept` may be a part."""
+        index = getattr(self.outer, "index", None)
+        if index is None or callable(index):
+            return str(row if kept is None else kept[row])
+        return str(index[row])
 
 
-def judge(model: Any, X: Any, y: Any) -> Subject:
-    """Check a model and rows, and score them."""
+def score_rows(model: Any, X: Any, y: Any) -> ScoredRows:
+    """Check a fitted model and labelled rows, and score the rows."""
     final, inner = _unwrapped(model, X)
     is_positive = _check_labels(y, X, final.classes_)
     scores = check_scores("the scores of the model", _raw_scores(final, inner))
@@ -99,12 +105,7 @@ def judge(model: Any, X: Any, y: Any) -> Subject:
     else:
         evidence, taus, thresholds = (None,), (float(final.tau),), (-float(final.intercept_[0]),)
     negative, positive = np.sort(scores[~is_positive]), np.sort(scores[is_positive])
-    return Subject(model, final, inner, X, scores, is_positive, taus, thresholds, evidence, negative, positive)
-
-
-def inner_rows(model: Any, X: Any) -> Any:
-    """Rows as the last step sees them."""
-    return _unwrapped(model, X)[1]
+    return ScoredRows(model, final, X, inner, scores, is_positive, taus, thresholds, evidence, negative, positive)
 
 
 def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
@@ -144,9 +145,16 @@ def _check_labels(y: Any, X: Any, classes: NDArray[Any]) -> Mask:
     is_negative, is_positive = (np.broadcast_to(np.asarray(labels == each, dtype=np.bool_), n_rows) for each in classes)
     strange = ~(is_negative | is_positive)
     if strange.any():
-        found = labels[strange][0]
         raise ValueError(
-            f"y must hold the labels that the model was fitted with, {np.asarray(classes).tolist()}; got {found!r} "
-            f"({int(strange.sum())} of {n_rows} rows have others). Leave rows without a label out."
+            f"y must hold the labels that the model was fitted with, {np.asarray(classes).tolist()}; "
+            f"got {labels[strange][0]!r} ({int(strange.sum())} of {n_rows} rows have others). "
+            "Leave rows without a label out."
         )
     return is_positive
+
+
+def _lowest(rows: Positions, keys: Vector, n: int) -> Positions:
+    if n < rows.size:
+        kept = np.argpartition(keys, n)[:n]
+        rows, keys = rows[kept], keys[kept]
+    return rows[np.lexsort((rows, keys))][:n]

@@ -1,0 +1,215 @@
+"""Pictures: curves as paths of an SVG that stretches with the page; ticks and marks are text, placed over it.
+
+The drawing fills its box whatever the box's shape, so that lines are told not to scale their width; ticks, names and
+marks lie over it at percentages, in the size of the text around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from taufpl.plotting.statistics import (
+    Band,
+    bin_counts,
+    bin_edges,
+    curve_counts,
+    finite_rounds,
+    roc_band,
+    smallest_rate,
+)
+from taufpl.report._format import rate, score
+from taufpl.report._rates import Rates
+from taufpl.report._scored_rows import ScoredRows, Vector
+
+# Units of the drawing: finer than the pixels that it will have.
+WIDTH, HEIGHT = 2000, 1000
+# Share of the width that a name needs on a phone.
+_ROOM = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class PlotAxis:
+    """From values to places between 0 and 1."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def place(self, values: Vector | float) -> Vector:
+        """Where values lie; what is outside lies at the nearer end."""
+        x = np.asarray(values, dtype=np.float64)
+        low, high = self.low, self.high
+        if self.log:
+            x, low, high = np.log(np.maximum(x, low)), float(np.log(low)), float(np.log(high))
+        # Halves, because the span of the largest floats is none.
+        return np.clip((x / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0), 0.0, 1.0)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Round numbers: powers of ten on a logarithmic axis, else steps of 1, 2 or 5."""
+        if self.log:
+            first, last = int(np.ceil(np.log10(self.low) - 1e-9)), int(np.floor(np.log10(self.high) + 1e-9))
+            return [float(f"1e{power}") for power in range(first, last + 1)]
+        step = 10.0 ** np.floor(np.log10((self.high / 2.0 - self.low / 2.0) / most * 2.0))
+        step *= next(each for each in (1.0, 2.0, 5.0, 10.0) if (self.high / step - self.low / step) / each <= most)
+        return [float(step * i) for i in range(int(np.ceil(self.low / step)), int(np.floor(self.high / step)) + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something at a place of the picture; a name may stand at the end of a line, and a key lets the script find it."""
+
+    kind: str
+    x: float
+    y: float = 0.0
+    name: str = ""
+    key: str = ""
+
+    @property
+    def side(self) -> str:
+        """A name near an end grows inwards."""
+        return "early" if self.x < 0.12 else "late" if self.x > 0.88 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Paths with their classes, ticks with their places, and marks."""
+
+    paths: Sequence[tuple[str, str]]
+    x_ticks: Sequence[tuple[float, str]]
+    y_ticks: Sequence[tuple[float, str]]
+    marks: Sequence[Mark] = ()
+
+    @property
+    def grid(self) -> str:
+        """Lines at the ticks."""
+        across = (f"M{_x(x)} 0V{HEIGHT}" for x, _ in self.x_ticks)
+        return "".join((*across, *(f"M0 {_y(y)}H{WIDTH}" for y, _ in self.y_ticks)))
+
+
+def roc_axis(rows: ScoredRows) -> PlotAxis:
+    """False-alarm rates, logarithmic."""
+    return PlotAxis(smallest_rate(rows.negative.size, rows.tau), 1.0, log=True)
+
+
+def roc(rows: ScoredRows, used: Rates) -> Picture:
+    """Recall against false-alarm rate, with the band, the tolerances and the operating point."""
+    n, m, axis = rows.negative.size, rows.positive.size, roc_axis(rows)
+    false, true = curve_counts(rows.negative, rows.positive)
+    band = roc_band(false, true, n, m, "pointwise", 1.0 - rows.delta)
+    point = float(axis.place(used.fpr or 0.0)), used.recall or 0.0
+    return Picture(
+        [
+            ("allowed", f"M0 0H{_x(float(axis.place(rows.tau)))}V{HEIGHT}H0z"),
+            ("band", _band_path(band, axis)),
+            ("line curve", _stairs(*_thinned(axis.place(false / n), true / m))),
+        ],
+        [(float(axis.place(each)), rate(each)) for each in axis.ticks()],
+        [(each, rate(each)) for each in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)],
+        [*_tolerance_marks(rows, axis), Mark("point tried", *point, key="tried"), Mark("point used", *point)],
+    )
+
+
+def _tolerance_marks(rows: ScoredRows, axis: PlotAxis) -> list[Mark]:
+    """A line a tolerance; those too close to a named one go without a name."""
+    marks: list[Mark] = []
+    for tau in sorted(rows.taus):
+        x = float(axis.place(tau))
+        is_crowded = any(mark.name and abs(mark.x - x) < _ROOM for mark in marks)
+        marks.append(Mark("rule", x, name="" if is_crowded else f"τ = {rate(tau)}"))
+    return marks
+
+
+def histogram_edges(rows: ScoredRows) -> Vector | None:
+    """Bins of the scores, with an edge at the threshold; None where the scores have no usable range."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = bin_edges(rows.negative, rows.positive, rows.threshold)
+    return edges if np.all(np.isfinite(edges)) and np.all(np.diff(edges) > 0) else None
+
+
+def histogram(rows: ScoredRows, edges: Vector) -> Picture:
+    """Scores of both classes, counts on a logarithmic axis; errors are drawn twice, in the stronger colour."""
+    negative, positive = (bin_counts(each, edges) for each in (rows.negative, rows.positive))
+    axis, heights = PlotAxis(edges[0], edges[-1]), PlotAxis(0.6, 1.4 * max(1, negative.max(), positive.max()), log=True)
+    is_above, x = edges[:-1] >= rows.threshold, axis.place(edges)
+    marks = [Mark("rule try", 0.0, key="tried-score")]
+    if edges[0] <= rows.threshold <= edges[-1]:
+        marks.append(Mark("rule", float(axis.place(rows.threshold)), name=f"threshold {score(rows.threshold)}"))
+    return Picture(
+        [
+            (f"{kind} {part}", _bars(x, heights.place(np.where(is_shown, counts, 0.0))))
+            for kind, counts, is_error in (("negative", negative, is_above), ("positive", positive, ~is_above))
+            for part, is_shown in (("all", True), ("error", is_error))
+        ],
+        [(float(axis.place(each)), score(each)) for each in axis.ticks()],
+        [(float(heights.place(each)), f"{each:,.0f}") for each in heights.ticks()],
+        marks,
+    )
+
+
+def rounds(thresholds: Vector, threshold: float | None) -> Picture:
+    """Threshold of every round, their mean and spread, and the threshold in use where it is on their scale."""
+    numbers, found, mean, spread = finite_rounds(thresholds)
+    shown = found if threshold is None else np.append(found, threshold)
+    pad = 0.12 * float(np.ptp(shown)) or 0.5
+    axis, wide = PlotAxis(float(shown.min()) - pad, float(shown.max()) + pad), PlotAxis(0.5, thresholds.size + 0.5)
+    low, middle, high = (_y(float(axis.place(mean + side * spread))) for side in (-1.0, 0.0, 1.0))
+    places = zip(wide.place(numbers.astype(np.float64)), axis.place(found), strict=True)
+    paths = [
+        ("band", f"M0 {low}H{WIDTH}V{high}H0z"),
+        ("line thin", f"M0 {middle}H{WIDTH}"),
+        ("dots", "".join(f"M{_x(x)} {_y(y)}h0" for x, y in places)),
+    ]
+    if threshold is not None:
+        paths.append(("line dashed", f"M0 {_y(float(axis.place(threshold)))}H{WIDTH}"))
+    every = max(1, -(-thresholds.size // 10))
+    return Picture(
+        paths,
+        [(float(wide.place(float(i))), str(i)) for i in range(1, thresholds.size + 1, every)],
+        [(float(axis.place(each)), score(each)) for each in axis.ticks(5)],
+    )
+
+
+def bars(values: Sequence[float]) -> list[tuple[int, int, int]]:
+    """Where 0 lies, left end and width of a bar for each value, on one axis of 1000 units."""
+    axis = PlotAxis(min(*values, 0.0), max(*values, 0.0))
+    zero, ends = 1000.0 * float(axis.place(0.0)), 1000.0 * axis.place(np.asarray(values))
+    return [(round(zero), round(min(zero, end)), round(max(abs(end - zero), 4.0))) for end in ends.tolist()]
+
+
+def _x(place: float) -> int:
+    return round(WIDTH * place)
+
+
+def _y(place: float) -> int:
+    return round(HEIGHT * (1.0 - place))
+
+
+def _thinned(x: Vector, y: Vector) -> tuple[Vector, Vector]:
+    """Of the points in a column of the drawing only the last, which is the highest of a rising curve."""
+    columns = np.rint(WIDTH * x)
+    kept = np.append(columns[1:] != columns[:-1], True)
+    return x[kept], y[kept]
+
+
+def _stairs(x: Vector, y: Vector) -> str:
+    """Right, then up."""
+    steps = "".join(f"H{_x(right)}V{_y(up)}" for right, up in zip(x[1:], y[1:], strict=True))
+    return f"M{_x(x[0])} {_y(y[0])}{steps}H{WIDTH}"
+
+
+def _band_path(band: Band, axis: PlotAxis) -> str:
+    """Along the upper edge and back along the lower one."""
+    fpr, low, high = band.steps(axis.low)
+    x = axis.place(fpr)
+    up, down = _thinned(x, high), _thinned(x, low)
+    back = "".join(f"H{_x(left)}V{_y(y)}" for left, y in zip(down[0][:0:-1], down[1][-2::-1], strict=True))
+    return f"{_stairs(*up)}V{_y(float(down[1][-1]))}{back}H{_x(float(down[0][0]))}z"
+
+
+def _bars(x: Vector, heights: Vector) -> str:
+    """The outline of neighbouring bars."""
+    steps = "".join(f"V{_y(height)}H{_x(right)}" for height, right in zip(heights, x[1:], strict=True))
+    return f"M{_x(x[0])} {HEIGHT}{steps}V{HEIGHT}z"
