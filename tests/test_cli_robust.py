@@ -20,7 +20,7 @@ from taufpl.cli._layout import layout_of
 from taufpl.cli._saved import open_model
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import load_model
-from taufpl.persistence._model_file import _read_header
+from taufpl.persistence.files._model_file import _read_header
 
 
 @pytest.fixture(scope="module")

@@ -267,6 +267,22 @@ def test_files_of_format_1_keep_loading():
     assert saved.model[-1].threshold_ == np.inf
 
 
+def test_classes_are_found_where_they_are_now(saved, small):
+    """Modules inside this library move; files name the module that a class had when they were written."""
+
+    def move(schema):
+        text = json.dumps(schema)
+        moved = text.replace(f'"{type(small).__module__}"', '"taufpl.once.upon_a_time"')
+        assert moved != text
+        return json.loads(moved)
+
+    rewrite(saved, move)
+    assert np.array_equal(load_model(saved).model.decision_function(FRESH), small.decision_function(FRESH))
+    rewrite(saved, lambda schema: json.loads(json.dumps(schema).replace("taufpl.", "evil.")))
+    with pytest.raises(ModelFileError, match=rf"not known here: .*evil\.\S*{type(small).__name__}"):
+        load_model(saved)
+
+
 class TestWriting:
     """Whole, or not at all."""
 

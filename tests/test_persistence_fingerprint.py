@@ -25,7 +25,7 @@ def test_layout_and_byte_order_do_not_count():
 
 def test_blocks_do_not_count(monkeypatch):
     before = fingerprint(BASE)
-    monkeypatch.setattr("taufpl.persistence._fingerprint._BLOCK", 3)
+    monkeypatch.setattr("taufpl.persistence.rows._fingerprint._BLOCK", 3)
     assert fingerprint(BASE) == before
 
 

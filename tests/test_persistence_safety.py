@@ -112,6 +112,16 @@ def attacks(marker):
             {"__class__": "system", "__module__": "os", "__loader__": "NdArrayNode", "type": "numpy", "file": "x.npy"},
             "os.system",
         ),
+        "bytes of any length": (
+            {
+                "__class__": "bytes_",
+                "__module__": "numpy",
+                "__loader__": "NdArrayNode",
+                "type": "numpy",
+                "file": "x.npy",
+            },
+            r"numpy\.bytes_",
+        ),
         "a generator": (
             {
                 "__class__": "Generator",
@@ -158,7 +168,7 @@ def test_nothing_of_a_strangers_file_runs(name, nested, saved, tmp_path, monkeyp
 def test_the_second_lock_holds_without_the_first(saved, tmp_path, monkeypatch):
     """What skops itself refuses stays refused, should a way past our own list be found."""
     marker = tmp_path / "marker"
-    monkeypatch.setattr("taufpl.persistence._model_file.refused_types", lambda *_: [])
+    monkeypatch.setattr("taufpl.persistence.files._model_file.refused_types", lambda *_: [])
     for node, _ in attacks(marker).values():
         rewrite(saved, instead(node))
         with pytest.raises(ModelFileError, match="does not make a model"):
@@ -373,6 +383,37 @@ def test_sparse_matrices_that_point_outside(tmp_path):
     load_model(path)
     rewrite(path, edit_member=outside)
     with pytest.raises(ModelFileError, match="points outside itself"):
+        load_model(path)
+
+
+GENERATORS = {
+    "RandomState": (lambda: np.random.RandomState(0), "pos", 10**6),
+    "MT19937": (lambda: np.random.Generator(np.random.MT19937(0)), "pos", -1),
+    "Philox": (lambda: np.random.Generator(np.random.Philox(0)), "buffer_pos", 10**6),
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_generators_that_point_outside_their_state(name, tmp_path):
+    """skops trusts them, and NumPy sets whatever place a state names: the next number would come from there."""
+    make, key, place = GENERATORS[name]
+    path = tmp_path / "model.skops"
+    save_model(TauFPLRanker(0.05).fit(X, Y).set_params(callback=make()), path)
+    load_model(path)
+
+    def edit(schema):
+        stack = [schema]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, dict):
+                if key in item and item[key]["__loader__"] == "JsonNode":
+                    item[key] = text(place)
+                stack.extend(item.values())
+            elif isinstance(item, list):
+                stack.extend(item)
+
+    rewrite(path, edit)
+    with pytest.raises(ModelFileError, match="points outside its state"):
         load_model(path)
 
 

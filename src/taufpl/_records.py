@@ -1,4 +1,4 @@
-"""Records from plain values that somebody else may have written: every field is there, and of its type."""
+"""Records as plain values and back: what JSON and model files hold, which somebody else may have written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 Record = TypeVar("Record")
 
@@ -19,8 +21,27 @@ _WORDS = {
 }
 
 
+def plain(value: Any) -> Any:
+    """The same value in dicts, lists, strings and numbers of Python, which JSON can hold.
+
+    Raises
+    ------
+    TypeError
+        If something else is in it.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError(f"plain values can be written down: numbers, strings, lists, dicts; got {type(value).__name__}.")
+
+
 def read_record(kind: type[Record], values: Any, name: str) -> Record:
-    """A dataclass from what JSON holds: fields by name, lists for tuples, objects for records inside.
+    """A dataclass from what JSON holds: fields by name, lists for tuples, objects for dataclasses inside.
 
     Parameters
     ----------
@@ -35,7 +56,7 @@ def read_record(kind: type[Record], values: Any, name: str) -> Record:
     Raises
     ------
     ValueError
-        A field is missing or of another type; the message says which.
+        If a field is missing or of another type; the message says which.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{name} is not an object but {_shown(values)}")
@@ -74,14 +95,36 @@ def _fits(kind: type, value: Any) -> bool:
         return isinstance(value, float) or (isinstance(value, int) and abs(value) < _MOST)
     if kind is int:
         return isinstance(value, int) and 0 <= value < _MOST
-    # A half of a surrogate pair is in no text that can be printed or looked for.
-    return isinstance(value, kind) and not (isinstance(value, str) and not value.isascii() and _is_torn(value))
-
-
-def _is_torn(text: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in text)
+    # Half of a surrogate pair is in no text that can be printed or looked for.
+    return isinstance(value, kind) and not (
+        isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value)
+    )
 
 
 def _shown(value: Any) -> str:
     text = ascii(value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def named_state(record: Any) -> dict[str, Any]:
+    """The `__getstate__` of a frozen dataclass with slots: fields by name, so that files outlive a new field."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def set_named_state(record: Any, state: dict[str, Any]) -> None:
+    """The `__setstate__` that goes with `named_state`: a field that the state does not know takes its default.
+
+    Raises
+    ------
+    ValueError
+        If a field without a default is missing, or a name is no field.
+    """
+    known = {field.name: field.default for field in fields(record)}
+    missing = [name for name, default in known.items() if name not in state and default is MISSING]
+    strange = [name for name in state if name not in known]
+    if missing or strange:
+        raise ValueError(
+            f"the state of {type(record).__name__} must hold {list(known)}; missing are {missing}, unknown {strange}."
+        )
+    for name, default in known.items():
+        object.__setattr__(record, name, state.get(name, default))

@@ -1,12 +1,9 @@
 """Models that travel: files that are safe to load, ONNX graphs, JSON and SQL."""
 
-from taufpl.persistence._fingerprint import fingerprint
-from taufpl.persistence._json import to_json
-from taufpl.persistence._model_file import ModelHeader, SavedModel, load_model, save_model
-from taufpl.persistence._onnx import save_onnx, to_onnx
-from taufpl.persistence._seen_rows import Freshness, SeenRows
-from taufpl.persistence._sql import to_sql
-from taufpl.persistence._summary import training_summary
+from taufpl.persistence.files import ModelHeader, SavedModel, load_model, save_model, training_summary
+from taufpl.persistence.linear import to_json, to_sql
+from taufpl.persistence.onnx import save_onnx, to_onnx
+from taufpl.persistence.rows import Freshness, SeenRows, fingerprint
 
 __all__ = [
     "Freshness",

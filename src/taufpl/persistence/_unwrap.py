@@ -1,4 +1,4 @@
-"""What a fitted model consists of: steps, scorers whose mean counts, a threshold, two labels."""
+"""A fitted model taken out of pipelines and searches: its steps, scorers, threshold and labels."""
 
 from __future__ import annotations
 
@@ -7,76 +7,61 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_outlier_detector
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import BaseSearchCV
-from taufpl.estimators import KernelScorer, LinearScorer, NeymanPearsonClassifier, known_positive, scores_of
+from taufpl.estimators import KernelScorer, LinearScorer, NeymanPearsonClassifier, TauFPLClassifier, known_positive
 from taufpl.exceptions import ExportError
 
 Vector = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """The score is X coef + intercept."""
-
-    coef: Vector
-    intercept: float
+# Decision functions that are X coef + intercept. All linear classifiers of scikit-learn have one of the last two.
+_LINEAR = tuple(
+    each.decision_function for each in (LinearScorer, TauFPLClassifier, LogisticRegression, LinearDiscriminantAnalysis)
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Scorer:
-    """One of the scorers whose mean is the score.
+class PipelineScorer:
+    """One of the scorers whose mean is the score: an estimator behind the steps of its own pipeline.
 
-    Attributes
-    ----------
-    steps : tuple of transformers
-        What its own pipeline does before it.
-    final : estimator
-    positive : label
-        What `final` calls the label that a high score stands for.
-    linear : Linear or None
+    `positive` is what the estimator calls the label that a high score stands for. The score of a linear one is
+    features @ coef + intercept; `coef` is None for others.
     """
 
     steps: tuple[Any, ...]
     final: Any
     positive: Any
-    linear: Linear | None
-
-    def scores(self, features: Any) -> Vector:
-        """Of rows that have gone through the steps."""
-        if isinstance(self.linear, Linear) and isinstance(self.final, LinearScorer):
-            return np.asarray(features @ self.linear.coef + self.linear.intercept)
-        return scores_of(self.final, features, self.positive)
+    coef: Vector | None
+    intercept: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Anatomy:
-    """A fitted model, taken apart: positive is a row whose mean score is above the threshold.
+class UnwrappedModel:
+    """A fitted model in parts: a row is positive where the mean of its scores is above the threshold.
 
     Attributes
     ----------
-    head : TauFPLClassifier, KernelTauFPLClassifier, NeymanPearsonClassifier or a ranker
+    head : estimator
         The estimator of this library.
     steps : tuple of transformers
-        What the pipeline around it does before.
-    scorers : tuple of Scorer
-    threshold : float
+        The steps of the pipeline around it.
     classes : ndarray of shape (2,)
         The label of negatives, then that of positives.
     known_names : tuple of str or None
-        Of the columns of X; x0, x1, ... where the model was fitted without names; None where it does not know them.
+        Names of the columns of X; x0, x1, ... for a model that was fitted without names; None if it does not know
+        how many columns X had.
     named : bool
-        Whether it was fitted with names.
+        Whether the model was fitted with names.
     """
 
     head: Any
     steps: tuple[Any, ...]
-    scorers: tuple[Scorer, ...]
+    scorers: tuple[PipelineScorer, ...]
     threshold: float
     classes: NDArray[Any]
     known_names: tuple[str, ...] | None
@@ -93,36 +78,38 @@ class Anatomy:
         return self.known_names
 
 
-def take_apart(model: Any) -> Anatomy:
-    """Steps, scorers and threshold of a fitted model.
+def unwrap(model: Any) -> UnwrappedModel:
+    """Take a fitted model apart.
 
     Raises
     ------
     TypeError
-        There is no estimator of this library where the decision is made.
+        If no estimator of this library makes the decision.
     NotFittedError
-        It has not been fitted.
+        If it has not been fitted.
     """
-    steps, head = unwrapped(model)
+    steps, head = _steps_and_last(model)
     if not isinstance(head, LinearScorer | KernelScorer | NeymanPearsonClassifier):
         raise TypeError(
             "model must be a TauFPLClassifier, a KernelTauFPLClassifier, a NeymanPearsonClassifier or a ranker of this "
             f"library, or a pipeline or a search that ends in one; got {type(head).__name__}."
         )
     check_is_fitted(head)
-    scorers: tuple[Scorer, ...]
     if isinstance(head, NeymanPearsonClassifier):
-        scorers, threshold = tuple(_scorer(each, head.classes_) for each in head.estimators_), head.threshold_
+        scorers, threshold = tuple(_scorer(each, head.classes_) for each in head.estimators_), float(head.threshold_)
     else:
-        is_kernel = isinstance(head, KernelScorer)
-        linear = None if is_kernel else Linear(np.asarray(head.coef_[0], dtype=np.float64), 0.0)
-        scorers, threshold = (Scorer((), head, head.classes_[1], linear),), -float(head.intercept_[0])
-    names, named = _names(model, steps or scorers[0].steps, scorers[0])
-    return Anatomy(head, steps, scorers, float(threshold), head.classes_, names, named)
+        coef = None if isinstance(head, KernelScorer) else np.asarray(head.coef_[0], dtype=np.float64)
+        scorers, threshold = (PipelineScorer((), head, head.classes_[1], coef),), -float(head.intercept_[0])
+    given, count = getattr(model, "feature_names_in_", None), getattr(model, "n_features_in_", None)
+    if count is None and not steps and not scorers[0].steps and scorers[0].coef is not None:
+        count = scorers[0].coef.size
+    names = given if given is not None or count is None else [f"x{column}" for column in range(count)]
+    known_names = None if names is None else tuple(str(name) for name in names)
+    return UnwrappedModel(head, steps, scorers, threshold, head.classes_, known_names, given is not None)
 
 
-def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
-    """The transformers before the last estimator, and that estimator: out of pipelines, searches and freezers."""
+def _steps_and_last(model: Any) -> tuple[tuple[Any, ...], Any]:
+    """The transformers before the last estimator of pipelines, searches and freezers, and that estimator."""
     steps: tuple[Any, ...] = ()
     while True:
         if isinstance(model, Pipeline):
@@ -137,32 +124,17 @@ def unwrapped(model: Any) -> tuple[tuple[Any, ...], Any]:
             return steps, model
 
 
-def _scorer(model: Any, classes: NDArray[Any]) -> Scorer:
-    steps, final = unwrapped(model)
+def _scorer(model: Any, classes: NDArray[Any]) -> PipelineScorer:
+    steps, final = _steps_and_last(model)
     positive = known_positive(final, classes)
-    return Scorer(steps, final, positive, _linear(final, positive))
-
-
-def _linear(final: Any, positive: Any) -> Linear | None:
-    """Coefficients, if the score is linear; probabilities are not, and outlier detectors have an offset too."""
-    if is_outlier_detector(final) or not isinstance(final, LinearScorer | LinearClassifierMixin):
-        return None
-    usual = type(final).decision_function in (LinearScorer.decision_function, LinearClassifierMixin.decision_function)
-    if not usual and not type(final).__module__.startswith(("sklearn.", "taufpl.")):
-        return None
-    coef = final.coef_.toarray() if hasattr(final.coef_, "toarray") else final.coef_
+    if getattr(type(final), "decision_function", None) not in _LINEAR:
+        return PipelineScorer(steps, final, positive, None)
     sign = 1.0 if final.classes_[1] == positive else -1.0
+    coef = final.coef_.toarray() if hasattr(final.coef_, "toarray") else final.coef_
     intercept = float(np.ravel(final.intercept_)[0])
-    return Linear(sign * np.asarray(coef, dtype=np.float64).reshape(1, -1)[0], sign * intercept)
+    return PipelineScorer(steps, final, positive, sign * np.asarray(coef, dtype=np.float64).ravel(), sign * intercept)
 
 
-def _names(model: Any, steps: tuple[Any, ...], scorer: Scorer) -> tuple[tuple[str, ...] | None, bool]:
-    given = getattr(model, "feature_names_in_", None)
-    if given is not None:
-        return tuple(str(name) for name in given), True
-    count = getattr(model, "n_features_in_", None)
-    if count is None and not steps and scorer.linear is not None:
-        count = scorer.linear.coef.size
-    if count is None:
-        return None, False
-    return tuple(f"x{column}" for column in range(count)), False
+def finite(threshold: float) -> float:
+    """The threshold, or the largest number in the place of infinity: no score is above either."""
+    return min(threshold, float(np.finfo(np.float64).max))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._state import named_state, set_named_state
+from taufpl._records import named_state, set_named_state
 from taufpl.problem import RankingProblem
 
 Vector = NDArray[np.float64]

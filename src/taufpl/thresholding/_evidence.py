@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._state import named_state, set_named_state
+from taufpl._records import named_state, set_named_state
 from taufpl.thresholding._order import USUAL_DELTA
 from taufpl.thresholding._sample import ArraySample, Sample
 from taufpl.thresholding._verdict import share_interval

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from taufpl._row_hashes import row_hashes, times_by_chance
-from taufpl.persistence._hash_set import HashSet
+from taufpl.persistence.rows._hash_set import HashSet
 
 _VERSION = 1
 _HEADER = struct.Struct("<BQH")

@@ -22,8 +22,9 @@ from taufpl.preprocessing import LevelEncoder
 from taufpl.solvers import Record
 from taufpl.thresholding import Evidence, Rounds
 
-OWN = frozenset(
-    f"{each.__module__}.{each.__name__}"
+# By name alone: the module of a class may have been another one when a file was written.
+OWN = {
+    each.__name__: each.__module__
     for each in (
         Evidence,
         KernelTauFPLClassifier,
@@ -38,54 +39,50 @@ OWN = frozenset(
         TauFPLRankerCV,
         TopPush,
     )
-)
+}
+_OWN_NAMES = frozenset(f"{module}.{name}" for name, module in OWN.items())
 
 TREE = "sklearn.tree._tree.Tree"
-_GRADIENT_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 
-# What fitted estimators of scikit-learn hold that are no estimators themselves. Those whose compiled code would follow
-# any index that a file names are checked once they are loaded (_soundness).
-PARTS = frozenset(
-    {
-        "sklearn._loss.link.HalfLogitLink",
-        "sklearn._loss.link.IdentityLink",
-        "sklearn._loss.link.Interval",
-        "sklearn._loss.link.LogLink",
-        "sklearn._loss.link.LogitLink",
-        "sklearn._loss.loss.ExponentialLoss",
-        "sklearn._loss.loss.HalfBinomialLoss",
-        "sklearn._loss.loss.HalfSquaredError",
-        "sklearn.calibration._CalibratedClassifier",
-        "sklearn.calibration._SigmoidCalibration",
-        "sklearn.calibration._TemperatureScaling",
-        "sklearn.compose._column_transformer._RemainderColsList",
-        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
-        _GRADIENT_TREE,
-        "sklearn.metrics._scorer._PassthroughScorer",
-        *(
-            f"sklearn.model_selection._split.{name}"
-            for name in (
-                "GroupKFold",
-                "KFold",
-                "RepeatedKFold",
-                "RepeatedStratifiedKFold",
-                "ShuffleSplit",
-                "StratifiedGroupKFold",
-                "StratifiedKFold",
-                "StratifiedShuffleSplit",
-                "TimeSeriesSplit",
-            )
-        ),
-        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-        "sklearn.utils._bunch.Bunch",
-        "sklearn.utils._metadata_requests.MetadataRequest",
-        "sklearn.utils._metadata_requests.MethodMetadataRequest",
-    }
+# What fitted estimators of scikit-learn hold that are no estimators themselves. The indices of trees, which compiled
+# code would follow anywhere, are checked once they are loaded.
+_PARTS = frozenset(
+    f"sklearn.{name}"
+    for name in (
+        "_loss.link.HalfLogitLink",
+        "_loss.link.IdentityLink",
+        "_loss.link.Interval",
+        "_loss.link.LogLink",
+        "_loss.link.LogitLink",
+        "_loss.loss.ExponentialLoss",
+        "_loss.loss.HalfBinomialLoss",
+        "_loss.loss.HalfSquaredError",
+        "calibration._CalibratedClassifier",
+        "calibration._SigmoidCalibration",
+        "calibration._TemperatureScaling",
+        "compose._column_transformer._RemainderColsList",
+        "ensemble._hist_gradient_boosting.binning._BinMapper",
+        "ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "metrics._scorer._PassthroughScorer",
+        "model_selection._split.GroupKFold",
+        "model_selection._split.KFold",
+        "model_selection._split.RepeatedKFold",
+        "model_selection._split.RepeatedStratifiedKFold",
+        "model_selection._split.ShuffleSplit",
+        "model_selection._split.StratifiedGroupKFold",
+        "model_selection._split.StratifiedKFold",
+        "model_selection._split.StratifiedShuffleSplit",
+        "model_selection._split.TimeSeriesSplit",
+        "neural_network._stochastic_optimizers.AdamOptimizer",
+        "neural_network._stochastic_optimizers.SGDOptimizer",
+        "utils._bunch.Bunch",
+        "utils._metadata_requests.MetadataRequest",
+        "utils._metadata_requests.MethodMetadataRequest",
+    )
 )
 
 # Functions that fitted estimators hold by default. They compute, and do nothing else.
-FUNCTIONS = frozenset(
+_FUNCTIONS = frozenset(
     {
         "sklearn.feature_selection._univariate_selection.chi2",
         "sklearn.feature_selection._univariate_selection.f_classif",
@@ -97,11 +94,14 @@ FUNCTIONS = frozenset(
 _LOSSES = ("sklearn._loss._loss.Cy", "_loss.Cy", "sklearn.linear_model._sgd_fast.")
 _SPARSE = frozenset(f"scipy.sparse._{kind}.{kind}_{name}" for kind in ("csr", "csc") for name in ("matrix", "array"))
 _BUILTIN_TYPES = frozenset(f"builtins.{name}" for name in ("NoneType", "bool", "float", "int", "str"))
-_BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
+# Numbers, texts and dates. Bytes are none of these: numpy.bytes_(n) takes n bytes of memory, whatever n a file says.
+_SCALARS = (np.bool_, np.number, np.str_, np.datetime64, np.timedelta64)
+
+BIT_GENERATORS = frozenset({"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"})
 
 # What skops calls the ways to make an object, and the types that each may make. Ways that call a method or an operator
 # that the file names, or a constructor with arguments of the file's choice, are not among them.
-_FIXED = {
+_BY_LOADER = {
     "DTypeNode": frozenset({"numpy.dtype"}),
     "DefaultDictNode": frozenset({"collections.defaultdict"}),
     "DictNode": frozenset({"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"}),
@@ -113,44 +113,38 @@ _FIXED = {
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
     "SetNode": frozenset({"builtins.set"}),
     "SliceNode": frozenset({"builtins.slice"}),
+    "SparseMatrixNode": _SPARSE,
     "TreeNode": frozenset({TREE}),
     "TupleNode": frozenset({"builtins.tuple"}),
 }
 
 # Handed to skops, which holds every node against them and against what it trusts itself: the second lock.
-TRUSTED = sorted(OWN | PARTS | FUNCTIONS | _SPARSE | {TREE, "functools.partial", "numpy.dtype"})
+TRUSTED = sorted(_OWN_NAMES | _PARTS | _FUNCTIONS | _SPARSE | {TREE, "functools.partial", "numpy.dtype"})
 
 
-def is_known(loader: str, name: str, extra: frozenset[str]) -> bool:
-    """Whether a file may hold such an object.
+def is_allowed(loader: str, name: str, extra: frozenset[str]) -> bool:
+    """Whether a file may hold an object.
 
     Parameters
     ----------
     loader : str
-        The way to make it.
+        The way in which skops would make the object.
     name : str
         Its type, or the function that it is.
     extra : frozenset of str
-        Types that the user trusts beside the known ones.
+        Types that the user trusts beside those that are allowed anyway.
     """
-    if loader in _FIXED:
-        return name in _FIXED[loader]
+    if loader in _BY_LOADER:
+        return name in _BY_LOADER[loader]
     if loader == "ObjectNode":
-        return name in OWN or name in PARTS or name in _estimators() or name in extra
+        return name in _OWN_NAMES or name in _PARTS or name in _estimators() or name in extra
     if loader == "NdArrayNode":
         return name == "numpy.ndarray" or _is_scalar_type(name)
     if loader == "TypeNode":
         return name in _BUILTIN_TYPES or _is_scalar_type(name) or name in extra
     if loader == "FunctionNode":
-        return name in FUNCTIONS or _is_ufunc(name) or name in extra
-    if loader == "LossNode":
-        return name.startswith(_LOSSES)
-    return loader == "SparseMatrixNode" and name in _SPARSE
-
-
-def is_bit_generator(name: object) -> bool:
-    """Whether a random generator may be built on it."""
-    return name in _BIT_GENERATORS
+        return name in _FUNCTIONS or _is_ufunc(name) or name in extra
+    return loader == "LossNode" and name.startswith(_LOSSES)
 
 
 @cache
@@ -163,13 +157,12 @@ def _estimators() -> frozenset[str]:
 def _is_scalar_type(name: str) -> bool:
     module, _, attribute = name.rpartition(".")
     found = getattr(np, attribute, None) if module == "numpy" else None
-    return isinstance(found, type) and issubclass(found, np.generic) and not issubclass(found, np.object_ | np.void)
+    return isinstance(found, type) and issubclass(found, _SCALARS)
 
 
 def _is_ufunc(name: str) -> bool:
-    """Whether it is one of NumPy's or SciPy's, under any of the modules that they are found in."""
+    """Whether a function is an elementwise one of NumPy or SciPy, under any of the modules that they are found in."""
     module, _, attribute = name.rpartition(".")
-    for home, place in ((np, "numpy."), (np, "numpy._core."), (special, "scipy.special.")):
-        if f"{module}." == place or (place != "numpy." and module.startswith(place)):
-            return isinstance(getattr(home, attribute, None), np.ufunc)
-    return False
+    if module == "numpy" or f"{module}.".startswith("numpy._core."):
+        return isinstance(getattr(np, attribute, None), np.ufunc)
+    return f"{module}.".startswith("scipy.special.") and isinstance(getattr(special, attribute, None), np.ufunc)

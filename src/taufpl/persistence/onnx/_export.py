@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from taufpl._files import write_whole
 from taufpl.estimators import KernelScorer, score_rounding
 from taufpl.exceptions import ExportError
-from taufpl.persistence._json import finite_threshold
-from taufpl.persistence._onnx_fallback import add_scorer
-from taufpl.persistence._onnx_graph import Block, Graph, session
-from taufpl.persistence._onnx_inputs import Inputs, add_inputs, read_inputs
-from taufpl.persistence._onnx_steps import Tensors
-from taufpl.persistence._onnx_trees import add_ensemble, ensemble
-from taufpl.persistence._pipeline_visitor import walk
-from taufpl.persistence._unwrap import Anatomy, Scorer, take_apart
+from taufpl.persistence._pipeline import visit
+from taufpl.persistence._unwrap import PipelineScorer, UnwrappedModel, finite, unwrap
+from taufpl.persistence.onnx._converters import add_scorer
+from taufpl.persistence.onnx._graph import Columns, Graph, run
+from taufpl.persistence.onnx._inputs import add_inputs
+from taufpl.persistence.onnx._steps import TensorVisitor
+from taufpl.persistence.onnx._trees import add_tree_ensemble, tree_ensemble
 
 # The first version whose operators compare strings.
 _OPSET = 19
@@ -87,20 +86,22 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     opset = _OPSET if target_opset is None else target_opset
     if opset < _OPSET:
         raise ValueError(f"target_opset must be {_OPSET} or later; got {target_opset}.")
-    anatomy = take_apart(model)
-    inputs = read_inputs(anatomy, X)
+    unwrapped = unwrap(model)
     graph = Graph(opset)
+    rows, inputs = add_inputs(graph, unwrapped, X)
+    visitor = TensorVisitor(graph)
     try:
-        blocks = walk(anatomy.steps, add_inputs(graph, inputs), Tensors(graph))
-        scores = [_add_scorer(graph, scorer, blocks) for scorer in anatomy.scorers]
+        shared = visit(unwrapped.steps, inputs, visitor)
+        scores = [_add_score(graph, each, visit(each.steps, shared, visitor)) for each in unwrapped.scorers]
+    except ExportError:
+        raise
     except ValueError as error:
-        raise (
-            error if isinstance(error, ExportError) else ExportError(f"the model cannot be exported: {error}")
-        ) from error
-    total = _mean(graph, scores)
-    rounding = _rounding(graph, anatomy, model, inputs, total)
-    exported = graph.finish(_add_decision(graph, anatomy, total, rounding), _notes(graph, anatomy, rounding))
-    _check(exported, model, inputs, rounding)
+        raise ExportError(f"the model cannot be exported: {error}") from error
+    total = _add_mean(graph, scores)
+    decisions = model.decision_function(rows)
+    rounding = _rounding(graph, unwrapped, decisions, total)
+    exported = graph.finish(_add_decision(graph, unwrapped, total, rounding), _notes(graph, unwrapped, rounding))
+    _check(exported, graph, unwrapped, decisions, rounding)
     return exported
 
 
@@ -117,95 +118,87 @@ def save_onnx(model: Any, path: str | os.PathLike[str], X: Any, *, target_opset:
     write_whole(path, to_onnx(model, X, target_opset=target_opset).SerializeToString())
 
 
-def _add_scorer(graph: Graph, scorer: Scorer, blocks: tuple[Block, ...]) -> str:
-    """Scores of shape (rows, 1), higher for the positive class."""
+def _add_score(graph: Graph, scorer: PipelineScorer, features: Columns) -> str:
+    """Add scores of shape (rows, 1), higher for the positive class."""
     if isinstance(scorer.final, KernelScorer):
         raise ExportError(
             f"the score of {type(scorer.final).__name__} is a sum of kernels, which is not exported to ONNX. Keep the "
             "model by taufpl.persistence.save_model, or export a linear one."
         )
-    block = graph.matrix(walk(scorer.steps, blocks, Tensors(graph)), scorer.final)
-    if scorer.linear is not None:
-        product = graph.add("MatMul", block.tensor, graph.constant(scorer.linear.coef[:, np.newaxis], "weights"))
-        return graph.add("Add", product, graph.number(scorer.linear.intercept, "intercept"))
-    wood = ensemble(scorer.final, scorer.positive)
-    if wood is not None:
-        return add_ensemble(graph, wood, block)
-    is_score = hasattr(scorer.final, "decision_function")
-    return add_scorer(graph, scorer.final, block, scorer.scores(block.sample), is_score=is_score)
+    source = graph.matrix(features, scorer.final)
+    if scorer.coef is not None:
+        product = graph.add("MatMul", source.name, graph.constant(scorer.coef[:, np.newaxis], "weights"))
+        return graph.add("Add", product, graph.constant(scorer.intercept, "intercept"))
+    ensemble = tree_ensemble(scorer)
+    return add_scorer(graph, scorer, source) if ensemble is None else add_tree_ensemble(graph, ensemble, source)
 
 
-def _mean(graph: Graph, scores: list[str]) -> str:
-    """Mean of several scores, of shape (rows,)."""
+def _add_mean(graph: Graph, scores: list[str]) -> str:
+    """Add the mean of several scores, of shape (rows,)."""
     total = scores[0]
     if len(scores) > 1:
-        total = graph.add("Div", graph.add("Sum", *scores), graph.number(float(len(scores))))
+        total = graph.add("Div", graph.add("Sum", *scores), graph.constant(float(len(scores))))
     return graph.add("Reshape", total, graph.constant(np.array([-1], dtype=np.int64)))
 
 
-def _rounding(graph: Graph, anatomy: Anatomy, model: Any, inputs: Inputs, total: str) -> float:
+def _rounding(graph: Graph, model: UnwrappedModel, decisions: NDArray[np.float64], total: str) -> float:
     """How near to 0 a score must be for the graph and the model to differ, found on the sample.
 
     That is the bound by which thresholds are raised when they are chosen. Where the scores are farther apart, because
-    the graph, or scikit-learn on float32 data, computes in single precision, it is the bound of that, and four times
-    what was found at least: terms may cancel in ways that the bound knows not.
+    the graph, or scikit-learn on float32 data, computes in single precision, it is the bound of that, and at least
+    four times what was found: terms may cancel in ways that the bound does not know.
     """
-    (found,) = session(graph.finish([(total, graph.types.DOUBLE)], {})).run(None, inputs.feed)
-    scores = model.decision_function(inputs.rows)
-    usual = (np.abs(scores) < np.finfo(np.float64).max) & np.isfinite(found)
-    error = float(np.max(np.abs(found - anatomy.threshold - scores)[usual], initial=0.0))
-    reach = float(np.max(np.abs(scores[usual]), initial=0.0)) + abs(anatomy.threshold if usual.any() else 0.0)
+    found = graph.evaluate(total, ["rows"])
+    usual = (np.abs(decisions) < np.finfo(np.float64).max) & np.isfinite(found)
+    error = float(np.max(np.abs(found - model.threshold - decisions)[usual], initial=0.0))
+    reach = float(np.max(np.abs(decisions[usual]), initial=0.0)) + abs(model.threshold if usual.any() else 0.0)
     if error > _FAR * reach:
-        raise ExportError(_otherwise(int(np.sum((found > anatomy.threshold) != (scores > 0))), len(scores)))
-    bound = max(score_rounding(reach), getattr(anatomy.head, "_score_rounding", 0.0))
+        raise _disagreement((found > model.threshold) != (decisions > 0))
+    bound = max(score_rounding(reach), getattr(model.head, "_score_rounding", 0.0))
     graph.single = graph.single or error > bound
     return max(bound, score_rounding(reach, np.float32), 4.0 * error) if graph.single else bound
 
 
-def _add_decision(graph: Graph, anatomy: Anatomy, total: str, rounding: float) -> list[tuple[str, int]]:
-    """The outputs `label` and `score`, with their types."""
-    threshold = finite_threshold(anatomy.threshold + (rounding if graph.single else 0.0))
-    score = graph.add("Sub", total, graph.number(threshold, "threshold"), hint="score")
-    is_positive = graph.cast(graph.add("Greater", score, graph.number(0.0, "zero")), graph.types.INT64)
-    labels, kind = _labels(graph, anatomy.classes)
+def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: float) -> list[tuple[str, int]]:
+    """Add the outputs `label` and `score`; their names and types come back."""
+    threshold = finite(model.threshold + (rounding if graph.single else 0.0))
+    score = graph.add("Sub", total, graph.constant(threshold, "threshold"), hint="score")
+    is_positive = graph.cast(graph.add("Greater", score, graph.constant(0.0, "zero")), graph.types.INT64)
+    labels = _labels(model)
     label = graph.add("Gather", graph.constant(labels, "classes"), is_positive, axis=0, hint="label")
+    kind = graph.types.STRING if labels.dtype == object else graph.types.INT64
     return [(label, kind), (score, graph.types.DOUBLE)]
 
 
-def _labels(graph: Graph, classes: NDArray[Any]) -> tuple[NDArray[Any], int]:
-    """As constants: strings stay strings; integers, whole floats and booleans, which is all else there is, integers."""
-    values = classes.tolist()
+def _labels(model: UnwrappedModel) -> NDArray[Any]:
+    """The labels as ONNX has them: strings, or integers for integers, whole floats and booleans."""
+    values = model.classes.tolist()
     if isinstance(values[0], str):
-        return np.array(values, dtype=object), graph.types.STRING
-    return np.array([int(value) for value in values], dtype=np.int64), graph.types.INT64
+        return np.array(values, dtype=object)
+    return np.array([int(value) for value in values], dtype=np.int64)
 
 
-def _notes(graph: Graph, anatomy: Anatomy, rounding: float) -> dict[str, str]:
+def _notes(graph: Graph, model: UnwrappedModel, rounding: float) -> dict[str, str]:
     return {
         "taufpl.library_version": version("taufpl"),
-        "taufpl.model": type(anatomy.head).__name__,
-        "taufpl.tau": str(getattr(anatomy.head, "tau", "")),
-        "taufpl.threshold": repr(anatomy.threshold),
+        "taufpl.model": type(model.head).__name__,
+        "taufpl.tau": str(getattr(model.head, "tau", "")),
+        "taufpl.threshold": repr(model.threshold),
         "taufpl.precision": "float32" if graph.single else "float64",
         "taufpl.rounding": repr(rounding),
     }
 
 
-def _check(exported: Any, model: Any, inputs: Inputs, rounding: float) -> None:
+def _check(exported: Any, graph: Graph, model: UnwrappedModel, decisions: NDArray[np.float64], rounding: float) -> None:
     """Run the graph on the sample: it must decide as the model does, up to rounding."""
-    label, _ = session(exported).run(["label", "score"], inputs.feed)
-    expected, scores = model.predict(inputs.rows), model.decision_function(inputs.rows)
-    differs = np.asarray(label).astype(str) != np.array([_as_label(each) for each in expected.tolist()])
-    if np.any(differs & (np.abs(scores) > 2.0 * rounding)):
-        raise ExportError(_otherwise(int(np.sum(differs)), len(differs)))
+    label, _ = run(exported, graph.feed)
+    differs = label != _labels(model)[(decisions > 0).astype(np.intp)]
+    if np.any(differs & (np.abs(decisions) > 2.0 * rounding)):
+        raise _disagreement(differs)
 
 
-def _otherwise(differing: int, of: int) -> str:
-    return (
-        f"the graph scores otherwise than the model, and decides otherwise on {differing} of {of} rows: a step or a "
-        "scorer does something else than what others of its class do."
+def _disagreement(differs: NDArray[np.bool_]) -> ExportError:
+    return ExportError(
+        f"the graph scores otherwise than the model, and decides otherwise on {int(np.sum(differs))} of "
+        f"{len(differs)} rows: a step or a scorer does something else than what others of its class do."
     )
-
-
-def _as_label(value: Any) -> str:
-    return value if isinstance(value, str) else str(int(value))

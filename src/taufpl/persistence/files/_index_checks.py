@@ -1,4 +1,4 @@
-"""Whether what was loaded can be used without harm: compiled code follows the indices that a model holds."""
+"""Checks of the indices that a loaded model holds: compiled code would follow them anywhere."""
 
 from __future__ import annotations
 
@@ -7,61 +7,47 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import IsolationForest
-from sklearn.ensemble._forest import BaseForest
-from sklearn.ensemble._gb import BaseGradientBoosting
-from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
-from sklearn.svm._base import BaseLibSVM
+from sklearn.ensemble import BaseEnsemble, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.tree import BaseDecisionTree
-from sklearn.tree._tree import Tree
 
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ModelFileError
+from taufpl.persistence.files._allowed_types import TREE
 
 _HOMES = ("sklearn.", "taufpl.")
+# Numbers that a generator keeps: of the Mersenne Twister, and of Philox.
+_TWISTER, _PHILOX = 624, 4
 
 
-def check_sound(model: Any) -> None:
+def check_indices(model: Any) -> None:
     """Hold every index that compiled code would follow against what it points into.
 
-    Looked at are trees and ensembles of them, gradient-boosted trees, support vectors and sparse matrices.
+    These are the indices of trees and ensembles of them, gradient-boosted trees, support vectors, sparse matrices and
+    generators of random numbers. An estimator that has not been fitted, such as one that is cloned, has none.
 
     Raises
     ------
     ModelFileError
-        One of them points outside.
+        An index points outside.
     """
     for part in _objects(model):
-        if isinstance(part, Tree):
+        if f"{type(part).__module__}.{type(part).__name__}" == TREE:
             _check_tree(part)
         elif hasattr(part, "tocsr"):
             _check_sparse(part)
-        else:
-            _check_estimator(part)
-
-
-def _check_estimator(part: Any) -> None:
-    """One that has not been fitted, such as the estimator that a meta-estimator clones, has nothing to check."""
-    if isinstance(part, BaseDecisionTree) and _has(part, "tree_"):
-        _agree(part.tree_.n_features, part.n_features_in_)
-    elif isinstance(part, IsolationForest) and _has(part, "estimators_"):
-        whole = part._max_features == part.n_features_in_
-        for columns, each in zip(part.estimators_features_, part.estimators_, strict=True):
-            _agree(each.tree_.n_features, part.n_features_in_ if whole else len(columns))
-    elif isinstance(part, BaseForest | BaseGradientBoosting) and _has(part, "estimators_"):
-        for each in np.ravel(np.asarray(part.estimators_, dtype=object)):
-            _agree(each.tree_.n_features, part.n_features_in_)
-    elif isinstance(part, BaseHistGradientBoosting) and _has(part, "_predictors"):
-        _check_boosted(part)
-    elif isinstance(part, BaseLibSVM) and _has(part, "support_vectors_", "_dual_coef_", "_n_support"):
-        _check_support(part)
-    elif isinstance(part, KernelScorer) and _has(part, "support_vectors_", "dual_coef_"):
-        _check_expansion(part)
-
-
-def _has(part: Any, *names: str) -> bool:
-    """Whether any is there: a part of what a fit leaves behind is no reason to look away."""
-    return any(hasattr(part, name) for name in names)
+        elif isinstance(part, np.random.RandomState | np.random.Generator):
+            _check_generator(part)
+        elif isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+            _check_n_features(part.tree_.n_features, part.n_features_in_)
+        elif isinstance(part, BaseEnsemble) and hasattr(part, "estimators_"):
+            _check_ensemble(part)
+        elif isinstance(part, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+            _check_boosted(part)
+        elif isinstance(part, SVC | NuSVC | OneClassSVM | SVR | NuSVR):
+            _check_support(part)
+        elif isinstance(part, KernelScorer):
+            _check_expansion(part)
 
 
 def _objects(model: Any) -> Iterator[Any]:
@@ -83,30 +69,54 @@ def _objects(model: Any) -> Iterator[Any]:
             stack.extend(getattr(item, "__dict__", {}).values())
 
 
-def _agree(found: Any, expected: Any) -> None:
+def _is_fitted(part: Any, *names: str) -> bool:
+    """Whether any of the attributes is there: a part of what a fit leaves behind is no reason to look away."""
+    return any(hasattr(part, name) for name in names)
+
+
+def _check_n_features(found: Any, expected: Any) -> None:
     if int(found) != int(expected):
         raise ModelFileError(f"a part of the model wants {int(found)} features where it would get {int(expected)}")
 
 
 def _check_children(children: NDArray[Any], parents: NDArray[Any], count: int) -> None:
-    """Children come after their parents, so that every walk ends, and before the end."""
+    """Children come after their parents, so that every way down ends, and before the end."""
     if np.any(children <= parents) or np.any(children >= count):
         raise ModelFileError("a tree in it points outside itself, or back")
 
 
+def _check_features(features: NDArray[Any], count: int) -> None:
+    if np.any(features < 0) or np.any(features >= count):
+        raise ModelFileError("a tree in it asks for a feature that is not there")
+
+
 def _check_tree(tree: Any) -> None:
-    left, right, feature = (np.asarray(each) for each in (tree.children_left, tree.children_right, tree.feature))
+    left, right = tree.children_left, tree.children_right
     inner = np.flatnonzero(left != -1)
     if not len(left) or np.any((left == -1) != (right == -1)):
         raise ModelFileError("a tree in it has a node with a single child, or no node")
     _check_children(left[inner], inner, len(left))
     _check_children(right[inner], inner, len(left))
-    if np.any(feature[inner] < 0) or np.any(feature[inner] >= tree.n_features):
-        raise ModelFileError("a tree in it asks for a feature that is not there")
+    _check_features(tree.feature[inner], tree.n_features)
+
+
+def _check_ensemble(model: Any) -> None:
+    """Trees of an ensemble are not asked again how many features they want; some get a part of the columns."""
+    trees = np.ravel(np.asarray(model.estimators_, dtype=object))
+    columns = getattr(model, "estimators_features_", None)
+    if columns is None or model._max_features == model.n_features_in_:
+        counts = [model.n_features_in_] * len(trees)
+    else:
+        counts = [len(each) for each in columns]
+    for each, count in zip(trees, counts, strict=True):
+        if hasattr(each, "tree_"):
+            _check_n_features(each.tree_.n_features, count)
 
 
 def _check_boosted(model: Any) -> None:
-    _agree(len(model._bin_mapper.is_categorical_), model.n_features_in_)
+    if not _is_fitted(model, "_predictors"):
+        return
+    _check_n_features(len(model._bin_mapper.is_categorical_), model.n_features_in_)
     for predictor in (each for iteration in model._predictors for each in iteration):
         nodes, bitsets = predictor.nodes, predictor.raw_left_cat_bitsets
         inner = np.flatnonzero(nodes["is_leaf"] == 0)
@@ -114,14 +124,14 @@ def _check_boosted(model: Any) -> None:
             raise ModelFileError("a boosted tree in it has no node, or sets of categories of another size")
         for side in ("left", "right"):
             _check_children(nodes[side][inner].astype(np.int64), inner, len(nodes))
-        features = nodes["feature_idx"][inner]
-        if np.any(features < 0) or np.any(features >= model.n_features_in_):
-            raise ModelFileError("a boosted tree in it asks for a feature that is not there")
+        _check_features(nodes["feature_idx"][inner], model.n_features_in_)
         if np.any(nodes["bitset_idx"][inner][nodes["is_categorical"][inner] == 1] >= len(bitsets)):
             raise ModelFileError("a boosted tree in it asks for a set of categories that is not there")
 
 
 def _check_support(model: Any) -> None:
+    if not _is_fitted(model, "support_vectors_", "_dual_coef_", "_n_support"):
+        return
     vectors, counts, duals = model.support_vectors_, np.asarray(model._n_support), model._dual_coef_
     n_classes = len(model.classes_) if hasattr(model, "classes_") else 2
     # A detector has vectors of one kind, and what stands in the second place of its counts means nothing.
@@ -139,7 +149,9 @@ def _check_support(model: Any) -> None:
 
 
 def _check_expansion(model: Any) -> None:
-    """Rows, or places of columns where the kernel is precomputed, one for each weight."""
+    """A kernel model has a row for each weight, or the place of a column where the kernel is precomputed."""
+    if not _is_fitted(model, "support_vectors_", "dual_coef_"):
+        return
     support, weights = model.support_vectors_, model.dual_coef_
     by_place = model.kernel == "precomputed"
     shape = (weights.shape[-1],) if by_place else (weights.shape[-1], model.n_features_in_)
@@ -151,9 +163,16 @@ def _check_expansion(model: Any) -> None:
 
 
 def _check_sparse(matrix: Any) -> None:
-    if matrix.format not in ("csr", "csc"):
-        raise ModelFileError(f"it holds a sparse matrix in {matrix.format} format, and no model does")
     try:
         matrix.check_format(full_check=True)
     except ValueError as error:
         raise ModelFileError("a sparse matrix in it points outside itself") from error
+
+
+def _check_generator(source: Any) -> None:
+    """A generator takes its next number from the place that its state names, without looking."""
+    is_new = isinstance(source, np.random.Generator)
+    state: Any = source.bit_generator.state if is_new else source.get_state(legacy=False)
+    place, buffer_place = state["state"].get("pos", 0), state.get("buffer_pos", 0)
+    if not (0 <= place <= _TWISTER and 0 <= buffer_place <= _PHILOX):
+        raise ModelFileError("a generator of random numbers in it points outside its state")

@@ -11,7 +11,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from taufpl.exceptions import ModelFileError
-from taufpl.persistence._allowed_types import is_bit_generator, is_known
+from taufpl.persistence.files._allowed_types import BIT_GENERATORS, OWN, is_allowed
 
 # Text of JSON grows when it becomes objects: it counts by this factor against the bound on memory.
 _GROWTH = 16
@@ -21,18 +21,17 @@ _OLDEST_PROTOCOL = 2
 
 
 def read_schema(data: bytes, max_bytes: int) -> dict[str, Any]:
-    """The description of the object that a file holds, once its sizes have been found sane.
+    """The description of the object that a file holds, once the sizes in the file have been found sane.
 
     Raises
     ------
     ModelFileError
-        It is not such a file, it is damaged, or it would need more memory than `max_bytes`.
+        The file is of another kind, is damaged, or would need more memory than `max_bytes`.
     """
     try:
         with ZipFile(io.BytesIO(data)) as archive:
-            _check_sizes(archive, max_bytes)
+            _check_members(archive, max_bytes)
             schema = json.loads(archive.read(_SCHEMA))
-            _check_arrays(archive)
     except ModelFileError:
         raise
     except BadZipFile as error:
@@ -48,8 +47,11 @@ def read_schema(data: bytes, max_bytes: int) -> dict[str, Any]:
     return schema
 
 
-def _check_sizes(archive: ZipFile, max_bytes: int) -> None:
-    """Sizes as the archive declares them: no member is read beyond its own. Sparse matrices are archives themselves."""
+def _check_members(archive: ZipFile, max_bytes: int) -> None:
+    """Hold sizes as the archive declares them, and lengths of arrays as their headers do, against the content.
+
+    No member is read beyond its declared size. Sparse matrices are archives themselves.
+    """
     total = 0
     for info in archive.infolist():
         if info.filename != _SCHEMA and not info.filename.endswith((".npy", ".npz")):
@@ -57,10 +59,14 @@ def _check_sizes(archive: ZipFile, max_bytes: int) -> None:
         total += info.file_size * (_GROWTH if info.filename == _SCHEMA else 1)
     _check_total(total, max_bytes)
     for info in archive.infolist():
-        if info.filename.endswith(".npz"):
+        if info.filename.endswith(".npy"):
+            _check_array(archive.read(info))
+        elif info.filename.endswith(".npz"):
             with ZipFile(io.BytesIO(archive.read(info))) as inner:
                 total += sum(part.file_size for part in inner.infolist())
-    _check_total(total, max_bytes)
+                _check_total(total, max_bytes)
+                for part in inner.infolist():
+                    _check_array(inner.read(part))
 
 
 def _check_total(total: int, max_bytes: int) -> None:
@@ -71,18 +77,8 @@ def _check_total(total: int, max_bytes: int) -> None:
         )
 
 
-def _check_arrays(archive: ZipFile) -> None:
-    """Every array is as long as its header says, so that none asks for memory that the file does not fill."""
-    for info in archive.infolist():
-        if info.filename.endswith(".npy"):
-            _check_header(archive.read(info))
-        elif info.filename.endswith(".npz"):
-            with ZipFile(io.BytesIO(archive.read(info))) as inner:
-                for part in inner.infolist():
-                    _check_header(inner.read(part))
-
-
-def _check_header(content: bytes) -> None:
+def _check_array(content: bytes) -> None:
+    """An array is as long as its header says, so that it asks for no memory that the file does not fill."""
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -92,15 +88,17 @@ def _check_header(content: bytes) -> None:
 
 
 def refused_types(schema: dict[str, Any], extra: Iterable[str] = ()) -> list[str]:
-    """Names of the types that a file must not hold, sorted; empty where it may be loaded."""
+    """Names of the types that a file must not hold, sorted; empty where the file may be loaded."""
     trusted = frozenset(extra)
     refused = set()
     for node in _nodes(schema):
         loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
-        if not isinstance(loader, str) or not is_known(loader, name, trusted):
-            refused.add(_readable(node, str(loader), name))
-        elif loader == "RandomGeneratorNode" and not is_bit_generator(bit_generator := _bit_generator(node)):
-            refused.add(f"numpy.random.{bit_generator}")
+        content: Any = node.get("content")
+        if not isinstance(loader, str) or not is_allowed(loader, name, trusted):
+            is_method = loader == "MethodNode" and isinstance(content, dict)
+            refused.add(f"{name}.{content.get('func')}" if is_method else name)
+        elif loader == "RandomGeneratorNode" and (generator := _bit_generator(content)) not in BIT_GENERATORS:
+            refused.add(f"numpy.random.{generator}")
     return sorted(refused)
 
 
@@ -117,18 +115,26 @@ def _nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             stack.extend(item)
 
 
-def _readable(node: dict[str, Any], loader: str, name: str) -> str:
-    """The type by its name, and by the method where it is one that would be called."""
-    content = node.get("content")
-    if loader == "MethodNode" and isinstance(content, dict):
-        return f"{name}.{content.get('func')} (a method)"
-    if loader == "FunctionNode":
-        return f"{name} (a function)"
-    return name
-
-
-def _bit_generator(node: dict[str, Any]) -> Any:
+def _bit_generator(content: Any) -> str | None:
     try:
-        return json.loads(node["content"]["bit_generator"]["content"]["bit_generator"]["content"])
+        return str(json.loads(content["bit_generator"]["content"]["bit_generator"]["content"]))
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def with_present_modules(data: bytes, schema: dict[str, Any]) -> bytes:
+    """The file with classes of this library under the modules where they are now; `schema` is changed in place."""
+    moved = False
+    for node in _nodes(schema):
+        module, name = node.get("__module__"), node.get("__class__")
+        if isinstance(module, str) and module.startswith("taufpl.") and isinstance(name, str) and name in OWN:
+            moved = moved or module != OWN[name]
+            node["__module__"] = OWN[name]
+    if not moved:
+        return data
+    stream = io.BytesIO()
+    with ZipFile(io.BytesIO(data)) as archive, ZipFile(stream, "w") as copy:
+        for info in archive.infolist():
+            content = json.dumps(schema) if info.filename == _SCHEMA else archive.read(info)
+            copy.writestr(info.filename, content)
+    return stream.getvalue()

@@ -16,14 +16,15 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 from taufpl.exceptions import ExportError
-from taufpl.persistence._onnx_graph import Block, Graph
+from taufpl.persistence._unwrap import PipelineScorer
+from taufpl.persistence.onnx._graph import ColumnTensor, Graph
 
 _LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
 
 
 @dataclass(frozen=True, slots=True)
 class TreeNodes:
-    """One tree: a row goes left where its feature is at most the threshold, and where it is missing if so told."""
+    """The nodes of one tree: a row goes left where its feature is at most the threshold, or missing and told so."""
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
@@ -35,95 +36,79 @@ class TreeNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Ensemble:
-    """score = start + share * (sum of the leaves that a row comes to).
+class TreeEnsemble:
+    """score = start + share * (sum of the values of the leaves that a row comes to).
 
-    Attributes
-    ----------
-    rounds_input : bool
-        Whether scikit-learn looks at the features in single precision.
+    `rounds_input` says whether scikit-learn looks at the features in single precision.
     """
 
     trees: list[TreeNodes]
-    start: float
-    share: float
-    rounds_input: bool
+    start: float = 0.0
+    share: float = 1.0
+    rounds_input: bool = True
 
 
-def ensemble(final: Any, positive: Any) -> Ensemble | None:
-    """What a fitted classifier made of trees scores; None if it is not one.
+def tree_ensemble(scorer: PipelineScorer) -> TreeEnsemble | None:
+    """A fitted classifier that is made of trees; None if it is another.
 
     Raises
     ------
     ExportError
         It uses categories, or starts from another model.
     """
-    column = int(np.flatnonzero(final.classes_ == positive)[0]) if hasattr(final, "classes_") else 0
-    if isinstance(final, DecisionTreeClassifier):
-        return Ensemble([_wood(final.tree_, column)], 0.0, 1.0, rounds_input=True)
-    if isinstance(final, RandomForestClassifier | ExtraTreesClassifier):
-        trees = [_wood(each.tree_, column) for each in final.estimators_]
-        return Ensemble(trees, 0.0, 1.0 / len(trees), rounds_input=True)
-    sign = 1.0 if column == 1 else -1.0
+    final = scorer.final
+    if isinstance(final, DecisionTreeClassifier | RandomForestClassifier | ExtraTreesClassifier):
+        column = int(np.flatnonzero(final.classes_ == scorer.positive)[0])
+        trees = [_tree_nodes(each.tree_, column) for each in getattr(final, "estimators_", [final])]
+        return TreeEnsemble(trees, share=1.0 / len(trees))
+    if not isinstance(final, GradientBoostingClassifier | HistGradientBoostingClassifier):
+        return None
+    sign = 1.0 if final.classes_[1] == scorer.positive else -1.0
     if isinstance(final, GradientBoostingClassifier):
         if final.init is not None and not isinstance(final.init, str):
             raise ExportError("GradientBoostingClassifier with an init estimator cannot be exported to ONNX.")
         start = float(np.ravel(final._raw_predict_init(np.zeros((1, final.n_features_in_))))[0])
-        trees = [_wood(each.tree_, 0) for each in final.estimators_[:, 0]]
-        return Ensemble(trees, sign * start, sign * final.learning_rate, rounds_input=True)
-    if isinstance(final, HistGradientBoostingClassifier):
-        if final.is_categorical_ is not None and np.any(final.is_categorical_):
-            raise ExportError(
-                "HistGradientBoostingClassifier with categorical features cannot be exported to ONNX: encode them in a "
-                "step before it."
-            )
-        trees = [_boosted(each) for iteration in final._predictors for each in iteration]
-        return Ensemble(trees, sign * float(np.ravel(final._baseline_prediction)[0]), sign, rounds_input=False)
-    return None
+        trees = [_tree_nodes(each.tree_, 0) for each in final.estimators_[:, 0]]
+        return TreeEnsemble(trees, sign * start, sign * final.learning_rate)
+    if final.is_categorical_ is not None and np.any(final.is_categorical_):
+        raise ExportError(
+            "HistGradientBoostingClassifier with categorical features cannot be exported to ONNX: encode them in a "
+            "step before it."
+        )
+    trees = [_boosted_nodes(each.nodes) for iteration in final._predictors for each in iteration]
+    return TreeEnsemble(trees, sign * float(np.ravel(final._baseline_prediction)[0]), sign, rounds_input=False)
 
 
-def _wood(tree: Any, column: int) -> TreeNodes:
+def _tree_nodes(tree: Any, column: int) -> TreeNodes:
     is_leaf = tree.children_left == -1
+    missing_left = np.asarray(tree.missing_go_to_left, dtype=np.int64)
+    value = tree.value[:, 0, column]
     return TreeNodes(
-        tree.children_left,
-        tree.children_right,
-        np.where(is_leaf, 0, tree.feature),
-        np.where(is_leaf, 0.0, tree.threshold),
-        np.asarray(tree.missing_go_to_left, dtype=np.int64),
-        is_leaf,
-        tree.value[:, 0, column],
+        tree.children_left, tree.children_right, tree.feature, tree.threshold, missing_left, is_leaf, value
     )
 
 
-def _boosted(predictor: Any) -> TreeNodes:
-    nodes = predictor.nodes
-    left, right, feature = (nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx"))
-    return TreeNodes(
-        left,
-        right,
-        feature,
-        nodes["num_threshold"],
-        nodes["missing_go_to_left"].astype(np.int64),
-        nodes["is_leaf"] == 1,
-        nodes["value"],
+def _boosted_nodes(nodes: NDArray[Any]) -> TreeNodes:
+    left, right, feature, missing_left = (
+        nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx", "missing_go_to_left")
     )
+    return TreeNodes(left, right, feature, nodes["num_threshold"], missing_left, nodes["is_leaf"] == 1, nodes["value"])
 
 
-def add_ensemble(graph: Graph, wood: Ensemble, block: Block) -> str:
-    """Scores of shape (rows, 1)."""
-    tensor = block.tensor
-    if wood.rounds_input:
+def add_tree_ensemble(graph: Graph, ensemble: TreeEnsemble, source: ColumnTensor) -> str:
+    """Add scores of shape (rows, 1)."""
+    tensor = source.name
+    if ensemble.rounds_input:
         tensor = graph.cast(graph.cast(tensor, graph.types.FLOAT), graph.types.DOUBLE)
-    leaves = graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, wood.trees))
-    return graph.add("Add", graph.add("Mul", leaves, graph.number(wood.share)), graph.number(wood.start))
+    leaves = graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, ensemble.trees))
+    return graph.add("Add", graph.add("Mul", leaves, graph.constant(ensemble.share)), graph.constant(ensemble.start))
 
 
 def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:
     """Inner nodes and leaves are numbered apart, through all trees."""
-    grown = [_with_root(each) for each in trees]
     columns: dict[str, list[NDArray[Any]]] = {}
     roots, n_nodes, n_leaves = [], 0, 0
-    for each in grown:
+    for each in map(_with_root, trees):
         inner = ~each.is_leaf
         number = np.where(each.is_leaf, n_leaves + np.cumsum(each.is_leaf), n_nodes + np.cumsum(inner)) - 1
         roots.append(n_nodes)
@@ -141,12 +126,11 @@ def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:
             columns.setdefault(name, []).append(part)
         n_nodes, n_leaves = n_nodes + int(inner.sum()), n_leaves + int(each.is_leaf.sum())
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    doubles = {name: joined.pop(name).astype(np.float64) for name in ("nodes_splits", "leaf_weights")}
-    modes = np.full(n_nodes, _LEQ, dtype=np.uint8)
+    tensors = {name: joined.pop(name).astype(np.float64) for name in ("nodes_splits", "leaf_weights")}
+    tensors["nodes_modes"] = np.full(n_nodes, _LEQ, dtype=np.uint8)
     return {
         **{name: array.tolist() for name, array in joined.items()},
-        **{name: graph.numpy_helper.from_array(array, name) for name, array in doubles.items()},
-        "nodes_modes": graph.numpy_helper.from_array(modes, "nodes_modes"),
+        **{name: graph.onnx.numpy_helper.from_array(array, name) for name, array in tensors.items()},
         "leaf_targetids": [0] * n_leaves,
         "tree_roots": roots,
         "n_targets": 1,

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.persistence._linear_form import LinearForm, linear_form
-from taufpl.persistence._summary import plain
+from taufpl._records import plain
+from taufpl.persistence._unwrap import finite
+from taufpl.persistence.linear._form import CategoryTerm, linear_form
 
 JSON_FORMAT_VERSION = 1
 
@@ -70,48 +71,37 @@ def to_json(model: Any) -> dict[str, Any]:
     True
     """
     form = linear_form(model, "JSON")
-    anatomy = form.anatomy
-    names = [name for name in anatomy.names if name in form.numeric]
+    head, classes = form.model.head, form.model.classes
+    numeric = {name: form.numeric[name] for name in form.model.names if name in form.numeric}
     return plain(
         {
             "format": "taufpl-linear",
             "format_version": JSON_FORMAT_VERSION,
             "library_version": version("taufpl"),
-            "model": type(anatomy.head).__name__,
-            "tau": getattr(anatomy.head, "tau", None),
-            "negative_label": anatomy.classes[0],
-            "positive_label": anatomy.classes[1],
+            "model": type(head).__name__,
+            "tau": getattr(head, "tau", None),
+            "negative_label": classes[0],
+            "positive_label": classes[1],
             "intercept": float(form.constant),
-            "weights": {name: float(form.numeric[name].weight) for name in names},
-            "missing": {name: float(form.numeric[name].filled) for name in names if not form.numeric[name].unfilled},
-            "categories": _categories(form),
-            "threshold": finite_threshold(anatomy.threshold),
-            "taus_and_thresholds": _thresholds(anatomy.head),
+            "weights": {name: float(term.weight) for name, term in numeric.items()},
+            "missing": {name: float(term.filled) for name, term in numeric.items() if not term.unfilled},
+            "categories": {name: _category(term) for name, term in form.categories().items()},
+            "threshold": finite(form.model.threshold),
+            "taus_and_thresholds": _thresholds(head),
         }
     )
 
 
-def finite_threshold(threshold: float) -> float:
-    """The threshold, or the largest number in the place of infinity, which nothing scores above either."""
-    return min(threshold, float(np.finfo(np.float64).max))
-
-
-def _categories(form: LinearForm) -> dict[str, Any]:
+def _category(term: CategoryTerm) -> dict[str, Any]:
     def number(weight: Fraction | None) -> float | None:
         return None if weight is None else float(weight)
 
-    return {
-        name: {
-            "weights": [[value, number(weight)] for value, weight in each.weights.items()],
-            "missing": number(each.missing),
-            "unknown": number(each.unknown),
-        }
-        for name, each in form.categories().items()
-    }
+    weights = [[value, number(weight)] for value, weight in term.weights.items()]
+    return {"weights": weights, "missing": number(term.missing), "unknown": number(term.unknown)}
 
 
 def _thresholds(head: Any) -> list[list[float]] | None:
-    """Pairs, in the order of tau, where there are several tolerances."""
+    """Pairs of tolerance and threshold, in the order of tau, where there are several."""
     if np.ndim(getattr(head, "tau", 0.0)) == 0:
         return None
-    return [[float(tau), finite_threshold(float(each))] for tau, each in zip(head.tau, head.thresholds_, strict=True)]
+    return [[float(tau), finite(float(each))] for tau, each in zip(head.tau, head.thresholds_, strict=True)]

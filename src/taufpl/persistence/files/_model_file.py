@@ -20,13 +20,13 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from taufpl._extras import require
 from taufpl._files import write_whole
-from taufpl._records import read_record
+from taufpl._records import plain, read_record
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
-from taufpl.persistence._allowed_types import TRUSTED
-from taufpl.persistence._audit import read_schema, refused_types
-from taufpl.persistence._index_checks import check_sound
-from taufpl.persistence._seen_rows import SeenRows
-from taufpl.persistence._summary import plain, training_summary
+from taufpl.persistence.files._allowed_types import TRUSTED
+from taufpl.persistence.files._audit import read_schema, refused_types, with_present_modules
+from taufpl.persistence.files._index_checks import check_indices
+from taufpl.persistence.files._summary import training_summary
+from taufpl.persistence.rows import SeenRows
 
 FORMAT_VERSION = 1
 _OLDEST_FORMAT = 1
@@ -166,8 +166,9 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
 
     The file is read as text and numbers first. Only if every type in it is known (those of this library, the
     estimators of scikit-learn and what they hold, NumPy's arrays and SciPy's sparse matrices) is anything built; no
-    function that the file names is called. Trees, support vectors and sparse matrices are then checked for indices that
-    point outside. Whether the model decides well is another matter: a file from a stranger is as good as the stranger.
+    function that the file names is called. Trees, support vectors, sparse matrices and generators of random numbers
+    are then checked for indices that point outside. Whether the model decides well is another matter: a file from a
+    stranger is as good as the stranger.
 
     Parameters
     ----------
@@ -205,6 +206,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
         data = _read(Path(path), max_bytes)
         schema = read_schema(data, max_bytes)
         header = _read_header(schema)
+        data = with_present_modules(data, schema)
         refused = refused_types(schema, trusted)
         if refused:
             raise ModelFileError(
@@ -268,7 +270,7 @@ def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> 
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             container = skops.loads(data, trusted=trusted)
         model, seen = container["model"], container.get("seen")
-        check_sound(model)
+        check_indices(model)
         training_summary(model)
     except ModelFileError:
         raise

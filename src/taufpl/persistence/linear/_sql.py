@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from taufpl.exceptions import ExportError
-from taufpl.persistence._json import finite_threshold
-from taufpl.persistence._linear_form import Categories, Term, linear_form
+from taufpl.persistence._unwrap import finite
+from taufpl.persistence.linear._form import CategoryTerm, NumericTerm, linear_form
 
 # Databases bound the depth of an expression, some at 1,000: sums are nested in groups of this size.
 _GROUP = 32
@@ -20,33 +20,40 @@ _GROUP = 32
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How names and texts are quoted, truth is written, and a column becomes a number that can be multiplied."""
+    """A way to write SQL: quotes of names, what stands before a text, truth values, whether numbers are cast."""
 
-    name: Callable[[str], str]
-    text: Callable[[str], str]
-    truth: tuple[str, str]
-    number: Callable[[str], str]
+    quotes: tuple[str, str]
+    text: str = ""
+    backslash: str = "\\"
+    truth: tuple[str, str] = ("FALSE", "TRUE")
+    casts: bool = True
 
+    def name(self, value: str) -> str:
+        """A quoted name."""
+        start, end = self.quotes
+        return start + value.replace(end, end + end) + end
 
-def _doubled(mark: str, end: str | None = None) -> Callable[[str], str]:
-    close = end or mark
-    return lambda value: mark + value.replace(close, close + close) + close
+    def number(self, column: str) -> str:
+        """A column as a double, of a boolean too, which many databases do not multiply."""
+        return f"CAST({column} AS DOUBLE PRECISION)" if self.casts else column
 
-
-def _cast(column: str) -> str:
-    """A double, of a boolean too, which many databases do not multiply."""
-    return f"CAST({column} AS DOUBLE PRECISION)"
-
-
-def _escaped(value: str) -> str:
-    return _doubled("'")(value.replace("\\", "\\\\"))
+    def value(self, value: Any) -> str:
+        """A label or a category."""
+        if isinstance(value, bool | np.bool_):
+            return self.truth[int(value)]
+        if isinstance(value, int):
+            return str(value)
+        if isinstance(value, float):
+            return _double(value)
+        escaped = str(value).replace("\\", self.backslash).replace("'", "''")
+        return f"{self.text}'{escaped}'"
 
 
 _DIALECTS = {
-    "ansi": Dialect(_doubled('"'), _doubled("'"), ("FALSE", "TRUE"), _cast),
-    # There booleans are integers, and older versions do not cast to doubles.
-    "mysql": Dialect(_doubled("`"), _escaped, ("FALSE", "TRUE"), str),
-    "tsql": Dialect(_doubled("[", "]"), lambda value: "N" + _doubled("'")(value), ("0", "1"), _cast),
+    "ansi": Dialect(('"', '"')),
+    # In MySQL booleans are integers, and older versions do not cast to doubles.
+    "mysql": Dialect(("`", "`"), backslash="\\\\", casts=False),
+    "tsql": Dialect(("[", "]"), text="N", truth=("0", "1")),
 }
 
 
@@ -107,13 +114,13 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
         raise ValueError(f"dialect must be one of {sorted(_DIALECTS)}; got {dialect!r}.")
     style = _DIALECTS[dialect]
     form = linear_form(model, "SQL")
-    terms = [_literal(float(form.centred()))]
+    terms = [_double(float(form.centred_constant()))]
     terms += [_numeric(style, name, term) for name, term in form.numeric.items()]
-    terms += [_encoded(style, name, each) for name, each in form.categories().items()]
-    raw, threshold = _total(terms), _literal(finite_threshold(form.anatomy.threshold))
+    terms += [_category(style, name, term) for name, term in form.categories().items()]
+    raw, threshold = _total(terms), _double(finite(form.model.threshold))
     if table is None:
         return f"({raw}) > {threshold}"
-    negative, positive = (_value(style, label) for label in form.anatomy.classes.tolist())
+    negative, positive = (style.value(label) for label in form.model.classes.tolist())
     scored, source, raw_score, score, label = (
         style.name(f"taufpl_{each}") for each in ("scored", "source", "raw_score", "score", "label")
     )
@@ -127,28 +134,26 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     )
 
 
-def _numeric(style: Dialect, name: str, term: Term) -> str:
+def _numeric(style: Dialect, name: str, term: NumericTerm) -> str:
     column = style.name(name)
     if not term.weight:
-        return f"CASE WHEN {column} IS NULL THEN {_literal(float(term.filled))} ELSE {_literal(0.0)} END"
-    value = style.number(column) if not term.centre else f"({style.number(column)} - {_literal(term.centre)})"
-    product = f"{_literal(float(term.weight))} * {value}"
+        return f"CASE WHEN {column} IS NULL THEN {_double(float(term.filled))} ELSE {_double(0.0)} END"
+    value = style.number(column) if not term.centre else f"({style.number(column)} - {_double(term.centre)})"
+    product = f"{_double(float(term.weight))} * {value}"
     if term.unfilled:
         return product
-    return f"COALESCE({product}, {_literal(float(term.filled - term.weight * Fraction(term.centre)))})"
+    return f"COALESCE({product}, {_double(float(term.filled - term.weight * Fraction(term.centre)))})"
 
 
-def _encoded(style: Dialect, name: str, each: Categories) -> str:
+def _category(style: Dialect, name: str, term: CategoryTerm) -> str:
     column = style.name(name)
-    cases = [f"WHEN {column} IS NULL THEN {_weight(each.missing)}"]
-    cases += [
-        f"WHEN {column} = {_value(style, value)} THEN {_weight(weight)}" for value, weight in each.weights.items()
-    ]
-    return f"CASE {' '.join(cases)} ELSE {_weight(each.unknown)} END"
+    cases = [f"WHEN {column} IS NULL THEN {_weight(term.missing)}"]
+    cases += [f"WHEN {column} = {style.value(value)} THEN {_weight(each)}" for value, each in term.weights.items()]
+    return f"CASE {' '.join(cases)} ELSE {_weight(term.unknown)} END"
 
 
 def _weight(weight: Fraction | None) -> str:
-    return "NULL" if weight is None else _literal(float(weight))
+    return "NULL" if weight is None else _double(float(weight))
 
 
 def _total(terms: list[str]) -> str:
@@ -158,20 +163,9 @@ def _total(terms: list[str]) -> str:
     return "\n    + ".join(terms)
 
 
-def _literal(number: float) -> str:
+def _double(number: float) -> str:
     """All digits, and an exponent, which makes it a double."""
     if not math.isfinite(number):
         raise ExportError(f"the model holds {number}, which SQL cannot write.")
     digits, _, exponent = repr(float(number)).partition("e")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent or 0)}"
-
-
-def _value(style: Dialect, value: Any) -> str:
-    """A label or a category."""
-    if isinstance(value, bool | np.bool_):
-        return style.truth[int(value)]
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return _literal(value)
-    return style.text(str(value))

@@ -1,0 +1,212 @@
+"""One way through the steps of a pipeline for all exports: a visitor is told, in numbers, what each step does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+
+from taufpl.exceptions import ExportError
+from taufpl.preprocessing import LevelEncoder
+
+Vector = NDArray[np.float64]
+Features = TypeVar("Features")
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """((x - subtract) / divide) multiply + add, clipped to `bounds`; None leaves a part out."""
+
+    subtract: Vector | None = None
+    divide: Vector | None = None
+    multiply: Vector | None = None
+    add: Vector | None = None
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Imputation:
+    """Columns that are kept, the value that fills each, and columns whose missingness becomes a feature of its own."""
+
+    kept: list[int]
+    fills: list[Any]
+    marked: list[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """One column of an encoder of levels.
+
+    Attributes
+    ----------
+    categories : list
+        Values that were seen; None stands for a missing one.
+    outputs : list of int or None
+        The output feature that is 1 for each category; None where all outputs are 0.
+    n_outputs : int
+    unknown : ndarray of shape (n_outputs,) or None
+        Outputs for a value that was not seen; None where the encoder would raise.
+    """
+
+    categories: list[Any]
+    outputs: list[int | None]
+    n_outputs: int
+    unknown: Vector | None
+
+
+class PipelineVisitor(Protocol[Features]):
+    """A form of export: what becomes of features, in its own notation, by each kind of step."""
+
+    def take(self, features: Features, columns: Sequence[int]) -> Features:
+        """Select columns, in this order."""
+
+    def join(self, parts: Sequence[Features]) -> Features:
+        """Put the columns of all parts side by side."""
+
+    def scale(self, features: Features, step: Any, scaling: Scaling) -> Features:
+        """Scale every column."""
+
+    def impute(self, features: Features, step: SimpleImputer, imputation: Imputation) -> Features:
+        """Fill missing values."""
+
+    def encode(self, features: Features, step: Any, encodings: list[Encoding]) -> Features:
+        """Encode every column."""
+
+    def convert(self, features: Features, step: Any) -> Features:
+        """Apply a transformer of any other class, or refuse it."""
+
+
+def visit(steps: Iterable[Any], features: Features, visitor: PipelineVisitor[Features]) -> Features:
+    """Lead the features through all steps.
+
+    Scalers, imputers and encoders are recognised by their exact class: a subclass may do something else.
+    """
+    for step in steps:
+        features = _visit_step(step, features, visitor)
+    return features
+
+
+def _visit_step(step: Any, features: Features, visitor: PipelineVisitor[Features]) -> Features:
+    if step is None or step == "passthrough" or (isinstance(step, FunctionTransformer) and step.func is None):
+        return features
+    if isinstance(step, FrozenEstimator):
+        return _visit_step(step.estimator, features, visitor)
+    if isinstance(step, Pipeline):
+        return visit((each for _, each in step.steps), features, visitor)
+    if isinstance(step, ColumnTransformer | FeatureUnion):
+        return visitor.join([_visit_step(*part, visitor) for part in _branches(step, features, visitor)])
+    if isinstance(step, SelectorMixin):
+        return visitor.take(features, step.get_support(indices=True).tolist())
+    if type(step) is SimpleImputer:
+        return visitor.impute(features, step, _imputation(step))
+    if type(step) in (OneHotEncoder, LevelEncoder):
+        return visitor.encode(features, step, _encodings(step))
+    scaling = _scaling(step)
+    return visitor.convert(features, step) if scaling is None else visitor.scale(features, step, scaling)
+
+
+def _branches(step: Any, features: Features, visitor: PipelineVisitor[Features]) -> list[tuple[Any, Features]]:
+    """The transformers that work side by side, each with the features that it gets."""
+    if step.transformer_weights:
+        raise ExportError(
+            f"{type(step).__name__} with transformer_weights cannot be exported: scale the parts instead."
+        )
+    if isinstance(step, FeatureUnion):
+        return [(each, features) for _, each in step.transformer_list if each != "drop"]
+    columns = {name: list(indices) for name, indices in step._transformer_to_input_indices.items()}
+    used = [(each, columns[name]) for name, each, _ in step.transformers_ if each != "drop" and columns[name]]
+    return [(each, visitor.take(features, indices)) for each, indices in used]
+
+
+def _scaling(step: Any) -> Scaling | None:
+    """What a scaler does, in the order in which it does it; None if the step is no scaler."""
+    kind = type(step)
+    if kind is StandardScaler:
+        return Scaling(step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
+    if kind is RobustScaler:
+        return Scaling(step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None)
+    if kind is MaxAbsScaler:
+        return Scaling(divide=step.scale_, bounds=(-1.0, 1.0) if getattr(step, "clip", False) else None)
+    if kind is MinMaxScaler:
+        low, high = (float(bound) for bound in step.feature_range)
+        return Scaling(multiply=step.scale_, add=step.min_, bounds=(low, high) if step.clip else None)
+    return None
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+
+
+def _imputation(step: SimpleImputer) -> Imputation:
+    if not is_missing(step.missing_values):
+        raise ExportError(
+            f"SimpleImputer(missing_values={step.missing_values!r}) cannot be exported: only that of NaN and None can."
+        )
+    fills = [each.item() if hasattr(each, "item") else each for each in step.statistics_]
+    # A column without any value is dropped, unless it is to be kept; then its fill is a value. None is one.
+    kept = [column for column, fill in enumerate(fills) if fill is None or not is_missing(fill)]
+    marked = [] if step.indicator_ is None else step.indicator_.features_.tolist()
+    return Imputation(kept, [fills[column] for column in kept], marked)
+
+
+def _encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
+    """What an encoder does, asked from itself: dropped and infrequent categories need no special case."""
+    inner = step.encoder_ if isinstance(step, LevelEncoder) else step
+    ends = np.cumsum(inner._n_features_outs)
+    places = [slice(end - width, end) for end, width in zip(ends, inner._n_features_outs, strict=True)]
+    encodings = []
+    for column, place in enumerate(places):
+        values, outputs = inner.categories_[column], _outputs(inner, column, place)
+        unknown = (
+            step.shares_[place]
+            if isinstance(step, LevelEncoder)
+            else _unknown(inner, column, outputs, place.stop - place.start)
+        )
+        categories = [None if is_missing(value) else value for value in values.tolist()]
+        encodings.append(Encoding(categories, outputs, int(place.stop - place.start), unknown))
+    return encodings
+
+
+def _outputs(encoder: OneHotEncoder, column: int, place: slice) -> list[int | None]:
+    """The output that is 1 for each category of a column, found by encoding one row for each."""
+    values = encoder.categories_[column]
+    numeric = values.dtype.kind in "biuf" and len({each.dtype.kind for each in encoder.categories_}) == 1
+    probe = np.empty((len(values), len(encoder.categories_)), dtype=None if numeric else object)
+    for other, known in enumerate(encoder.categories_):
+        probe[:, other] = values if other == column else known[0]
+    with warnings.catch_warnings():
+        # The encoder may know names of columns, and the probe has none.
+        warnings.simplefilter("ignore", UserWarning)
+        block = encoder.transform(probe)[:, place]
+    dense = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
+    return [int(np.flatnonzero(row)[0]) if row.any() else None for row in dense]
+
+
+def _unknown(encoder: OneHotEncoder, column: int, outputs: list[int | None], width: int) -> Vector | None:
+    if encoder.handle_unknown == "error":
+        return None
+    row = np.zeros(width)
+    rare = getattr(encoder, "infrequent_categories_", [None] * (column + 1))[column]
+    if encoder.handle_unknown != "ignore" and rare is not None:
+        output = outputs[int(np.flatnonzero(encoder.categories_[column] == rare[0])[0])]
+        if output is not None:
+            row[output] = 1.0
+    return row

@@ -1,0 +1,237 @@
+"""A linear model over the columns of X themselves: the steps before it are folded into its weights, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from taufpl.estimators import KernelScorer
+from taufpl.exceptions import ExportError
+from taufpl.persistence._pipeline import Encoding, Imputation, Scaling, visit
+from taufpl.persistence._unwrap import UnwrappedModel, unwrap
+
+# Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
+# grow with every term.
+_UNIT = 1 << 1200
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """slope * g(column) + constant.
+
+    g is the value of the column, with `fill` in the place of a missing one; or output number `output` of its
+    `encoding`; or, if `is_indicator`, 1 where the column is missing and 0 elsewhere.
+    """
+
+    column: str
+    fill: Any = None
+    encoding: Encoding | None = None
+    output: int = 0
+    is_indicator: bool = False
+    slope: Fraction = Fraction(1)
+    constant: Fraction = Fraction(0)
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the feature is the column itself."""
+        return self.encoding is None and not self.is_indicator and self.slope == 1 and self.constant == 0
+
+
+@dataclass(slots=True)
+class NumericTerm:
+    """What a numeric column adds to the score: weight times value, or `filled` where the value is missing.
+
+    `unfilled` says that no step fills a missing value. Large values do not cancel if they are measured from `centre`.
+    """
+
+    weight: Fraction = Fraction(0)
+    centre: float = 0.0
+    filled: Fraction = Fraction(0)
+    unfilled: bool = False
+
+
+@dataclass(slots=True)
+class CategoryTerm:
+    """What a column of categories adds to the score; None where the model refuses the value."""
+
+    weights: dict[Any, Fraction | None]
+    missing: Fraction | None
+    unknown: Fraction | None
+
+    def __add__(self, other: CategoryTerm) -> CategoryTerm:
+        values = {
+            value: _sum(self.weights.get(value, self.unknown), other.weights.get(value, other.unknown))
+            for value in [*self.weights, *other.weights]
+        }
+        return CategoryTerm(values, _sum(self.missing, other.missing), _sum(self.unknown, other.unknown))
+
+
+def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass(slots=True)
+class LinearForm:
+    """Raw score = constant + what each column adds; positive where it is above the threshold."""
+
+    model: UnwrappedModel
+    constant: Fraction = Fraction(0)
+    numeric: dict[str, NumericTerm] = field(default_factory=dict)
+    # Weights of the outputs, by column, its fill, and encoding.
+    encoded: dict[tuple[str, Any, Encoding], list[Fraction]] = field(default_factory=dict)
+
+    def centred_constant(self) -> Fraction:
+        """The constant, where every numeric column is measured from its centre."""
+        return self.constant + sum(_rounded(each.weight * Fraction(each.centre)) for each in self.numeric.values())
+
+    def categories(self) -> dict[str, CategoryTerm]:
+        """What each column of categories adds, by its name, all its encodings together."""
+        together: dict[str, CategoryTerm] = {}
+        for (column, fill, encoding), weights in self.encoded.items():
+            term = _category_term(fill, encoding, weights)
+            together[column] = together[column] + term if column in together else term
+        return together
+
+    def add(self, feature: Feature, weight: Fraction) -> None:
+        """Add a multiple of a feature to the score."""
+        if not weight:
+            return
+        slope = weight * feature.slope
+        self.constant += _rounded(weight * feature.constant)
+        if feature.encoding is not None:
+            key = (feature.column, feature.fill, feature.encoding)
+            self.encoded.setdefault(key, [Fraction(0)] * feature.encoding.n_outputs)[feature.output] += slope
+            return
+        term = self.numeric.setdefault(feature.column, NumericTerm())
+        if feature.is_indicator:
+            term.filled += slope
+            return
+        term.weight += slope
+        term.centre = term.centre or float(-feature.constant / feature.slope)
+        if feature.fill is None:
+            term.unfilled = True
+        elif isinstance(feature.fill, str):
+            raise ExportError(f"column {feature.column!r} is filled with {feature.fill!r} and then used as a number.")
+        else:
+            term.filled += slope * Fraction(feature.fill)
+
+
+def _rounded(value: Fraction) -> Fraction:
+    return Fraction(round(value * _UNIT), _UNIT)
+
+
+def _category_term(fill: Any, encoding: Encoding, weights: list[Fraction]) -> CategoryTerm:
+    found: dict[Any, Fraction | None] = {
+        value: Fraction(0) if output is None else weights[output]
+        for value, output in zip(encoding.categories, encoding.outputs, strict=True)
+    }
+    unknown = None
+    if encoding.unknown is not None:
+        shares = map(Fraction, encoding.unknown.tolist())
+        unknown = sum((share * weight for share, weight in zip(shares, weights, strict=True)), start=Fraction(0))
+    # An encoder that has seen missing values has them from an imputer that looks for others: None is not NaN.
+    missing = found.pop(None) if None in found else found.get(fill, unknown)
+    return CategoryTerm(found, missing, unknown)
+
+
+def linear_form(model: Any, target: str) -> LinearForm:
+    """Weights of the columns of X.
+
+    Parameters
+    ----------
+    model : estimator
+    target : str
+        The form of export, as errors call it.
+
+    Raises
+    ------
+    ExportError
+        The model is not linear in what its steps make of X, or a step cannot be written as a sum over columns.
+    """
+    unwrapped = unwrap(model)
+    form, visitor = LinearForm(unwrapped), _FeatureVisitor(target)
+    shared = visit(unwrapped.steps, [Feature(name) for name in unwrapped.names], visitor)
+    share = Fraction(1, len(unwrapped.scorers))
+    for scorer in unwrapped.scorers:
+        if scorer.coef is None:
+            instead = "save_model keeps" if isinstance(scorer.final, KernelScorer) else "to_onnx exports"
+            raise ExportError(
+                f"{target} holds linear models only: the score of {type(scorer.final).__name__} is not a sum of "
+                f"weights times features. taufpl.persistence.{instead} such models."
+            )
+        features = visit(scorer.steps, shared, visitor)
+        if len(features) != scorer.coef.size:
+            raise ExportError(f"the steps make {len(features)} features of X, the model has {scorer.coef.size}.")
+        form.constant += share * Fraction(scorer.intercept)
+        for feature, weight in zip(features, scorer.coef.tolist(), strict=True):
+            form.add(feature, share * Fraction(weight))
+    return form
+
+
+class _FeatureVisitor:
+    """Features as exact expressions in the columns of X."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def take(self, features: list[Feature], columns: Sequence[int]) -> list[Feature]:
+        return [features[column] for column in columns]
+
+    def join(self, parts: Sequence[list[Feature]]) -> list[Feature]:
+        return [feature for part in parts for feature in part]
+
+    def scale(self, features: list[Feature], step: Any, scaling: Scaling) -> list[Feature]:
+        if scaling.bounds is not None:
+            raise self._refusal(f"{type(step).__name__} that clips")
+        parts = ((scaling.subtract, 0.0), (scaling.divide, 1.0), (scaling.multiply, 1.0), (scaling.add, 0.0))
+        columns = [
+            np.broadcast_to(neutral if part is None else part, len(features)).tolist() for part, neutral in parts
+        ]
+        return [_scaled(feature, *numbers) for feature, *numbers in zip(features, *columns, strict=True)]
+
+    def impute(self, features: list[Feature], step: Any, imputation: Imputation) -> list[Feature]:
+        kept = [_whole_column(features[column], step) for column in imputation.kept]
+        marked = [_whole_column(features[column], step) for column in imputation.marked]
+        return [
+            *(
+                replace(each, fill=fill) if each.fill is None else each
+                for each, fill in zip(kept, imputation.fills, strict=True)
+            ),
+            *(replace(each, is_indicator=True, slope=Fraction(int(each.fill is None))) for each in marked),
+        ]
+
+    def encode(self, features: list[Feature], step: Any, encodings: list[Encoding]) -> list[Feature]:
+        return [
+            replace(_whole_column(feature, step), encoding=encoding, output=output)
+            for feature, encoding in zip(features, encodings, strict=True)
+            for output in range(encoding.n_outputs)
+        ]
+
+    def convert(self, features: list[Feature], step: Any) -> list[Feature]:
+        raise self._refusal(type(step).__name__)
+
+    def _refusal(self, what: str) -> ExportError:
+        return ExportError(
+            f"{what} cannot be written in {self.target}: standard, min-max, max-abs and robust scalers, SimpleImputer, "
+            "OneHotEncoder, LevelEncoder, selectors and column transformers of these can. taufpl.persistence.to_onnx "
+            "exports more."
+        )
+
+
+def _scaled(feature: Feature, subtract: float, divide: float, multiply: float, add: float) -> Feature:
+    """The feature after a scaler, in exact numbers."""
+    factor = Fraction(multiply) / Fraction(divide)
+    constant = (feature.constant - Fraction(subtract)) * factor + Fraction(add)
+    return replace(feature, slope=feature.slope * factor, constant=constant)
+
+
+def _whole_column(feature: Feature, step: Any) -> Feature:
+    if feature.is_column:
+        return feature
+    raise ExportError(
+        f"{type(step).__name__} after a step that changes the numbers cannot be folded into weights: put it first."
+    )

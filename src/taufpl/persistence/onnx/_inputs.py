@@ -1,0 +1,89 @@
+"""The inputs of an exported model, and a sample of rows to try it out on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.exceptions import ExportError
+from taufpl.persistence._pipeline import is_missing
+from taufpl.persistence._unwrap import UnwrappedModel
+from taufpl.persistence.onnx._graph import Columns, Graph
+
+# ONNX has no missing texts.
+MISSING_TEXT = ""
+# Rows of the sample, and numbers in it at most.
+_ROWS, _CELLS = 256, 1 << 22
+
+
+def add_inputs(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Columns]:
+    """Add one input for a matrix, or one for each column of a frame.
+
+    Returns
+    -------
+    rows : array or dataframe
+        A few rows as the model takes them.
+    columns : tuple of ColumnTensor
+
+    Raises
+    ------
+    ValueError
+        X has other columns than those that the model was fitted on.
+    """
+    count = len(model.names)
+    n_rows = max(4, min(_ROWS, _CELLS // max(1, count)))
+    if isinstance(X, int | np.integer):
+        if model.named:
+            raise ExportError(
+                f"the model was fitted on a frame with the columns {list(model.names)}: give some of its rows as X, so "
+                "that their types are known."
+            )
+        X = np.random.default_rng(0).normal(size=(n_rows, int(X)))
+    X = (X.tocsr() if hasattr(X, "tocsr") else X)[:n_rows]
+    if hasattr(X, "columns"):
+        return _add_columns(graph, model, X)
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != count:
+        raise ValueError(f"X must have the {count} columns that the model was fitted on; got shape {X.shape}.")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold numbers, or be a frame with a type for each column; got dtype {X.dtype}.")
+    if model.named:
+        raise ExportError("the model was fitted on a frame: give X as a frame with the same columns.")
+    X = X if X.dtype == np.float32 else X.astype(np.float64)
+    return X, (graph.input("X", X),)
+
+
+def _add_columns(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Columns]:
+    missing = [name for name in model.names if name not in list(X.columns)]
+    if model.named and missing:
+        raise ValueError(f"X must have the columns that the model was fitted on; missing are {missing}.")
+    rows = X[list(model.names)] if model.named else X
+    if len(rows.columns) != len(model.names):
+        raise ValueError(
+            f"X must have the {len(model.names)} columns that the model was fitted on; got {list(X.columns)}."
+        )
+    columns = []
+    for name in rows.columns:
+        values = rows[name].to_numpy().reshape(-1, 1)
+        column = graph.input(str(name), _as_fed(values))
+        nones = frozenset(value is None for value in values.ravel().tolist() if is_missing(value))
+        columns.append(replace(column, nones=nones) if column.is_text else column)
+    return rows, tuple(columns)
+
+
+def _as_fed(column: NDArray[Any]) -> NDArray[Any]:
+    """A column as a session takes it: 32-bit floats, doubles, 64-bit integers, booleans, or strings."""
+    if column.dtype.kind in "iu":
+        return column.astype(np.int64)
+    if column.dtype.kind == "b" or column.dtype == np.float32:
+        return column
+    if column.dtype.kind == "f":
+        return column.astype(np.float64)
+    values = [MISSING_TEXT if is_missing(value) else value for value in column.ravel().tolist()]
+    strange = {type(value).__name__ for value in values if not isinstance(value, str)}
+    if strange:
+        raise ExportError(f"a column of X holds {', '.join(sorted(strange))}: ONNX takes numbers and strings.")
+    return np.array(values, dtype=object).reshape(-1, 1)

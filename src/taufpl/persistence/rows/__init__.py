@@ -1,0 +1,6 @@
+"""Which rows a model was trained on: a fingerprint of a table, and a compact record of rows."""
+
+from taufpl.persistence.rows._fingerprint import fingerprint
+from taufpl.persistence.rows._seen_rows import Freshness, SeenRows
+
+__all__ = ["Freshness", "SeenRows", "fingerprint"]
