@@ -32,8 +32,8 @@ from sklearn.svm import SVC
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, TauFPLClassifier
 from taufpl.datasets import fetch_libsvm, load_spambase
 from taufpl.estimators import SolverChoice
-from taufpl.estimators.kernel._rows import Approximation, expand, make_rows
-from taufpl.estimators.kernel._solve import exact_dual, pose, solve_kernel_ranking
+from taufpl.estimators.kernel._rows import Approximation, make_rows
+from taufpl.estimators.kernel._solve import solve_kernel_ranking
 from taufpl.kernels import make_kernel, partial_cholesky
 from taufpl.metrics import tpr_at_fpr
 from taufpl.thresholding import top_threshold
@@ -164,7 +164,7 @@ def many_rows(n_rows: int = 200_000, n_components: int = 300) -> None:
     far = np.sqrt((inside**2).sum(axis=1)) + 0.03 * rng.normal(size=n_rows)
     y = (far < np.quantile(far, 0.1)).astype(int)
     X = inside @ rng.normal(size=(4, 20)) + 0.1 * rng.normal(size=(n_rows, 20))
-    positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+    classes = (np.flatnonzero(y == 1), np.flatnonzero(y == 0))
     how = Approximation("low-rank", n_components)
     stages: list[tuple[str, float, float]] = []
 
@@ -177,12 +177,12 @@ def many_rows(n_rows: int = 200_000, n_components: int = 300) -> None:
     kernel = timed("gamma", lambda: make_kernel("rbf", "median", X=X))
     chosen = np.sort(rng.choice(n_rows, 20_000, replace=False))
     timed("landmarks", lambda: partial_cholesky(kernel, X, n_components, 1e-8, "random", rng, chosen))
-    rows = timed("landmarks and features", lambda: make_rows(kernel, X, how, rng, (positive, negative)))
-    problem = pose(rows, positive, negative, 0.01, 1e-3)
+    rows = timed("landmarks and features", lambda: make_rows(kernel, X, how, rng, how.candidates(classes, rng)))
+    problem = rows.pose(classes, 0.01, 1e-3)
     found = timed("solve", lambda: solve_kernel_ranking(rows, problem, SolverChoice()))
-    lower = timed("gap to the exact kernel", lambda: exact_dual(rows, problem, found.ranking.result))
+    lower = timed("gap to the exact kernel", found.exact_dual)
     support = np.flatnonzero(found.weights)
-    timed("threshold", lambda: expand(kernel, X[negative], X[support], found.weights[support]))
+    timed("threshold", lambda: kernel.expansion(X[classes[1]], X[support], found.weights[support]))
     ranker = KernelTauFPLRanker(0.01, 1e-3, n_components=n_components, random_state=0)
     timed("all of `fit`", lambda: ranker.fit(X, y))
     timed("scoring of 200,000 rows", lambda: ranker.decision_function(X))

@@ -153,7 +153,8 @@ def test_groups_of_any_size_bound_what_is_left_out(monkeypatch, size):
     monkeypatch.setattr("taufpl.estimators.kernel._solve._LARGEST_GROUP", size)
     kernel = make_kernel("rbf", 0.1, X=CUBE)
     classes = (np.flatnonzero(CUBE_LABELS), np.flatnonzero(CUBE_LABELS == 0))
-    rows = make_rows(kernel, CUBE, Approximation("low-rank", 30), np.random.default_rng(0), classes)
+    how, rng = Approximation("low-rank", 30), np.random.default_rng(0)
+    rows = make_rows(kernel, CUBE, how, rng, how.candidates(classes, rng))
     weights = np.random.default_rng(1).normal(size=400)
     F = rows.operator.take_rows(np.arange(400))._x
     true = weights @ (rbf_kernel(CUBE, gamma=0.1) - F @ F.T) @ weights
@@ -330,7 +331,7 @@ def test_rows_scored_one_at_a_time_stay_within_the_tolerance(kernel, shift, nois
         alone = np.array([model.decision_function(row[np.newaxis])[0] for row in negative[::10]])
         assert 10 * np.sum(alone > 0) <= 96
         moved = np.abs(alone - model.decision_function(negative)[::10])
-        assert moved.max() <= 2 * np.finfo(float).eps * model._score_size(X, model._kernel(), 0.0)
+        assert moved.max() <= 2 * np.finfo(float).eps * model._score_size(X, model._make_kernel(model.gamma_), 0.0)
 
 
 def test_a_collapse_of_the_features_is_not_one_of_the_kernel():

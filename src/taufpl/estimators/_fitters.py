@@ -90,7 +90,7 @@ class LinearFitter:
         search = RankingSearch(FoldWalker(self.operator, folds, self.tau, rough, self.n_jobs))
         best = search.run(settings, regs, MOST_EXTENSIONS).best()
         self.cv_results = search.table()
-        self.reg, self.tau_scale = float(best.regs[best.best()]), best.setting.tau_scale
+        self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
     def fit(self, rows: Rows, near: LinearModel | None = None) -> LinearModel:
         """Solve on a copy of these rows, or on X itself where they are all of it."""

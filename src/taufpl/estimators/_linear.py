@@ -61,7 +61,57 @@ class AccuracyMixin(ClassifierMixin):
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
-class LinearScorer(AccuracyMixin, BaseEstimator):
+class RankingScorer(AccuracyMixin, BaseEstimator):
+    """A score with a threshold, learned as a ranking: what linear and kernel estimators share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"pos_label": "no_validation"}
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The label of each row: positive where the score is strictly above the threshold.
+
+        Parameters
+        ----------
+        X : rows of shape (n_samples, n_features)
+            As `decision_function` takes them.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Where X is; labels that are text are a NumPy array where X is a tensor.
+        """
+        decisions = self.decision_function(X)
+        if is_remote(decisions):
+            return lazy_labels(decisions, to_numpy(self.classes_))
+        return self.classes_[(decisions > 0).astype(np.intp)]
+
+    def _choice(self) -> SolverChoice:
+        return SolverChoice(self.solver, self.tol, self.max_iter)
+
+    def _keep_labels(self, y: Any) -> TwoClasses:
+        """Rows by class; set `classes_`."""
+        labels = split_labels(y, self.pos_label)
+        self.classes_ = labels.classes
+        return labels
+
+    def _keep_result(self, ranking: Ranking) -> None:
+        """Set what the solver said."""
+        result = ranking.result
+        self.primal_objective_ = result.primal
+        self.dual_objective_ = result.dual
+        self.dual_gap_ = (result.primal - result.dual) / result.primal
+        self.n_iter_ = max(1, result.n_iter)
+        self.n_passes_ = result.n_passes
+        self.history_ = result.history
+        self.converged_ = bool(self.dual_gap_ <= self.tol)
+        self.collapsed_ = ranking.collapsed
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class LinearScorer(RankingScorer):
     """A linear score with a threshold: subclasses write `fit` and end it with `_keep`.
 
     Attributes
@@ -72,8 +122,6 @@ class LinearScorer(AccuracyMixin, BaseEstimator):
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"pos_label": "no_validation"}
 
     def decision_function(self, X: Any) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.
@@ -91,23 +139,6 @@ class LinearScorer(AccuracyMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._linear_scores(X, float(to_numpy(self.intercept_)[0]))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The label of each row: positive where the score is strictly above the threshold.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray, dask array or tensor of shape (n_samples,)
-            Where X is; labels that are text are a NumPy array where X is a tensor.
-        """
-        decisions = self.decision_function(X)
-        if is_remote(decisions):
-            return lazy_labels(decisions, to_numpy(self.classes_))
-        return self.classes_[(decisions > 0).astype(np.intp)]
 
     def _linear_scores(self, X: Any, intercept: float = 0.0) -> Any:
         """X w + b: here, or where X is."""
@@ -134,12 +165,7 @@ class LinearScorer(AccuracyMixin, BaseEstimator):
                 f"{LARGEST_VALUE:g}, whose squares overflow."
             ) from error
         check_squares(X)
-        labels = split_labels(y, self.pos_label)
-        self.classes_ = labels.classes
-        return X, labels
-
-    def _choice(self) -> SolverChoice:
-        return SolverChoice(self.solver, self.tol, self.max_iter)
+        return X, self._keep_labels(y)
 
     def _keep(self, ranking: Ranking, problem: RankingProblem, tau: float) -> Self:
         """Set what the fit of a ranker leaves behind."""
@@ -161,24 +187,15 @@ class LinearScorer(AccuracyMixin, BaseEstimator):
 
     def _keep_ranking(self, ranking: Ranking, problem: BaseRankingProblem) -> None:
         """Set what the solver said, and warn where it did not go as hoped."""
-        result = ranking.result
-        self.primal_objective_ = result.primal
-        self.dual_objective_ = result.dual
-        self.dual_gap_ = (result.primal - result.dual) / result.primal
-        self.n_iter_ = max(1, result.n_iter)
-        self.n_passes_ = result.n_passes
-        self.history_ = result.history
-        self.converged_ = bool(self.dual_gap_ <= self.tol)
-        self.collapsed_ = ranking.collapsed
+        self._keep_result(ranking)
         if not self.converged_:
-            warn_not_converged(type(self).__name__, result.n_iter, self.dual_gap_, self.tol)
+            warn_not_converged(type(self).__name__, ranking.result.n_iter, self.dual_gap_, self.tol)
         elif self.collapsed_:
             warn_collapsed(type(self).__name__, problem)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_class = False
         return tags
 
 

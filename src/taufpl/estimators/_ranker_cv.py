@@ -185,5 +185,5 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.n_extensions_ = search.n_extensions
         self.cv_results_ = search.table()
         self.best_score_ = best.best_score()
-        self.reg_ = float(best.regs[best.best()])
+        self.reg_ = best.best_reg()
         self.tau_scale_, self.positive_share_ = best.setting.tau_scale, best.setting.positive_share

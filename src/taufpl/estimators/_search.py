@@ -51,9 +51,9 @@ def _scales(tau: float) -> list[float]:
     return [*itertools.takewhile(lambda scale: scale * tau < 0.7, steps), 1.0 / tau]
 
 
-def make_grid(regs: int | ArrayLike) -> NDArray[np.float64]:
-    """The grid, or one of so many values, largest first."""
-    values = np.geomspace(_LARGEST, _SMALLEST, int(regs)) if isinstance(regs, Integral) else reg_grid(regs)
+def make_grid(regs: int | ArrayLike, largest: float = _LARGEST, smallest: float = _SMALLEST) -> NDArray[np.float64]:
+    """The values of reg, largest first; a number stands for as many values between the largest and the smallest."""
+    values = np.geomspace(largest, smallest, int(regs)) if isinstance(regs, Integral) else reg_grid(regs)
     return np.unique(values)[::-1]
 
 
@@ -158,6 +158,14 @@ class FoldWalker:
         return list(walks)
 
 
+def leading_end(scores: Sequence[float] | NDArray[np.float64]) -> int | None:
+    """0 or -1 where the best score of a grid lies at that end and is better than its neighbour's; else None."""
+    best = int(np.argmax(scores))
+    if len(scores) > 1 and best == 0 and scores[0] > scores[1]:
+        return 0
+    return -1 if len(scores) > 1 and best == len(scores) - 1 else None
+
+
 class RegSearch:
     """A grid of reg, largest first, with the score of every fold for each value."""
 
@@ -177,21 +185,21 @@ class RegSearch:
     def extend(self, max_extensions: int) -> int:
         """Go on beyond the ends of the grid while the best lies there; return the number of values added."""
         n_added = 0
-        while n_added < max_extensions and len(self.regs) > 1:
-            means = self.scores.mean(axis=0)
-            best = self.best()
-            if best == 0 and means[0] > means[1]:
+        while n_added < max_extensions and (end := leading_end(self.scores.mean(axis=0))) is not None:
+            if end == 0:
                 self._walk(self.regs[:1] * (self.regs[0] / self.regs[1]), downwards=False)
-            elif best == len(means) - 1 and means[-1] > means[-2]:
-                self._walk(self.regs[-1:] * (self.regs[-1] / self.regs[-2]), downwards=True)
             else:
-                break
+                self._walk(self.regs[-1:] * (self.regs[-1] / self.regs[-2]), downwards=True)
             n_added += 1
         return n_added
 
     def best(self) -> int:
         """Index of the best mean score; of equals, the largest reg."""
         return int(np.argmax(self.scores.mean(axis=0)))
+
+    def best_reg(self) -> float:
+        """The reg with the best mean score."""
+        return float(self.regs[self.best()])
 
     def best_score(self) -> float:
         """The best mean score."""

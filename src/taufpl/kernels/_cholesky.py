@@ -21,15 +21,14 @@ and both in the very order, or distribution, that they would have one by one:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from taufpl.kernels._functions import Kernel
+from taufpl.kernels._functions import Fill, Kernel
 from taufpl.operators import map_chunks, one_blas_thread, scratch
 
 Vector = NDArray[np.float64]
@@ -41,9 +40,8 @@ _BLOCK = 64
 _SMALLEST_BLOCK = 4
 # Beside the largest diagonal entry: a pivot this small is rounding; a diagonal entry this far below 0 is not.
 _ROUNDING = {np.dtype(np.float64): (1e-12, 1e-8), np.dtype(np.float32): (1e-5, 1e-3)}
-
-# Keeps some of the proposed rows, given what is left between them: positions, and the columns of their factor.
-_Kept = tuple[list[int], list[Vector]]
+# What helps where a kernel that is known to be sound has lost its digits.
+_DECADES = " The values of X lie too many decades apart for it; scale or clip the features."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def partial_cholesky(
     rng: np.random.Generator,
     rows: Rows | None = None,
 ) -> PartialFactor:
-    """Factor the kernel matrix of some rows until its trace is small or there are pivots enough.
+    """Factor the kernel matrix of some rows until the trace of what is left is small, or pivots are enough.
 
     Computed in double precision, in memory of n x n_components numbers and a few columns.
 
@@ -112,43 +110,43 @@ def partial_cholesky(
         The kernel is zero on all rows, or not symmetric, or not positive semidefinite.
     """
     with one_blas_thread:  # blocks are small
-        return _factor(_Growing(kernel, X, n_components, rows), tol, pivoting, rng)
+        return _factorise(_GrowingFactor(kernel, X, n_components, rows), tol, pivoting == "greedy", rng)
 
 
-def _factor(growing: _Growing, tol: float, pivoting: str, rng: np.random.Generator) -> PartialFactor:
+def _factorise(growing: _GrowingFactor, tol: float, greedy: bool, rng: np.random.Generator) -> PartialFactor:
     block = _BLOCK
     while growing.goes_on(tol):
-        if pivoting == "greedy":
+        if greedy:
             proposed, outside = _largest(growing.residual, block)
-            between = growing.refresh(proposed)
-            positions, columns = _keep_largest(between, outside, growing.floor)
-            block = min(_BLOCK, max(_SMALLEST_BLOCK, 2 * len(positions)))
+            left = growing.left_between(proposed)
+            least = np.full(len(proposed), max(outside, growing.floor))
         else:
             proposed = _draw(growing.residual, growing.floor, rng)
-            between = growing.refresh(proposed)
-            positions, columns = _keep_by_chance(between, rng.random(len(proposed)), growing.floor)
-        room = growing.room
+            left = growing.left_between(proposed)
+            least = np.maximum(rng.random(len(proposed)) * left.diagonal(), growing.floor)
+        positions, columns = _eliminate(left, least, growing.room, greedy=greedy)
         if positions:
-            triangle = np.column_stack(columns[:room])[positions[:room]]
-            growing.append(proposed[positions[:room]], triangle)
+            growing.append(proposed[positions], np.column_stack(columns)[positions])
+        block = min(_BLOCK, max(_SMALLEST_BLOCK, 2 * len(positions)))
     return growing.finish(tol)
 
 
-class _Growing:
-    """A factor that gets more columns."""
+class _GrowingFactor:
+    """A factor F that gets more columns, with the diagonal of what is left, K - F F'."""
 
     def __init__(self, kernel: Kernel, X: Any, n_components: int, rows: Rows | None) -> None:
-        self.kernel = kernel
-        self.X = X if rows is None else X[rows]
-        self.residual = kernel.diagonal(X) if rows is None else _diagonal_of(kernel, X, rows)
-        self.names = np.arange(X.shape[0]) if rows is None else rows
+        self.kernel, self.X = kernel, X
+        self.rows = np.arange(X.shape[0]) if rows is None else rows
+        self.own = X if rows is None else X[rows]
+        if rows is None or kernel.function == "precomputed":
+            self.residual = kernel.diagonal(X)[self.rows]
+        else:
+            self.residual = kernel.diagonal(self.own)
         self.trace = float(self.residual.sum())
-        rounding = X.dtype if kernel.function == "precomputed" else np.dtype(np.float64)
-        largest = float(self.residual.max())
-        self.floor, self.slack = (share * largest for share in _ROUNDING[rounding])
+        precision = X.dtype if kernel.function == "precomputed" else np.dtype(np.float64)
+        self.floor, self.slack = (share * float(self.residual.max()) for share in _ROUNDING[precision])
         self._check_diagonal()
-        n_rows = self.X.shape[0]
-        self.factor = np.empty((n_rows, min(n_components, n_rows)))
+        self.factor = np.empty((len(self.rows), min(n_components, len(self.rows))))
         self.pivots = np.empty(0, np.intp)
         self.path = np.empty(0)
 
@@ -161,14 +159,18 @@ class _Growing:
         error = self.path[-1] if len(self.path) else 1.0
         return self.room > 0 and error > tol and bool(self.residual.max() > self.floor)
 
-    def refresh(self, rows: Rows) -> Matrix:
-        """What is left between some rows; where it is rounding the diagonal is corrected, so that none comes twice."""
+    def left_between(self, rows: Rows) -> Matrix:
+        """Block of K - F F' between some rows; a diagonal entry that is rounding is corrected, to be no pivot again."""
         values = np.empty((len(rows), len(rows)))
-        self.kernel.against(self._named(rows), np.float64)(self.X[rows], values)
-        self._check_symmetry(values)
+        self._against(rows)(self.own[rows], values)
+        if not np.abs(values - values.T).max() <= self.slack:
+            raise ValueError(
+                "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
+                + (_DECADES if self._has_known_form else "")
+            )
         known = self.factor[rows, : len(self.pivots)]
         values -= known @ known.T
-        self._check_pairs(values, self.residual[rows])
+        self._check_block(values, self.residual[rows])
         fresh = values.diagonal()
         self.residual[rows] = np.where(fresh > self.floor, self.residual[rows], fresh)
         np.fill_diagonal(values, self.residual[rows])
@@ -177,14 +179,14 @@ class _Growing:
     def append(self, pivots: Rows, triangle: Matrix) -> None:
         """Add the columns of some pivots, given the triangle that these have in them."""
         first, last = len(self.pivots), len(self.pivots) + len(pivots)
-        fill = self.kernel.against(self._named(pivots), np.float64)
+        fill = self._against(pivots)
         known = self.factor[pivots, :first]
         inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True, check_finite=False).T
 
         def work(part: slice) -> Vector:
             shape = (part.stop - part.start, len(pivots))
             values, explained = scratch("values", shape, np.float64), scratch("product", shape, np.float64)
-            fill(self.X[part], values)
+            fill(self.own[part], values)
             values -= np.matmul(self.factor[part, :first], known.T, out=explained)
             new = self.factor[part, first:last]
             np.matmul(values, inverse, out=new)
@@ -197,11 +199,14 @@ class _Growing:
         before = self.path[-1] if first else 1.0
         self.path = np.append(self.path, np.maximum(before - np.cumsum(taken) / self.trace, 0.0))
         self.pivots = np.append(self.pivots, pivots)
-        self._check_residual()
+        lowest = float(self.residual.min())
+        if not lowest >= -self.slack:
+            self._refuse(f"after {last} pivots {lowest:.3g} is left of some k(x, x), which may not be negative")
 
     def finish(self, tol: float) -> PartialFactor:
         """The factor up to the first pivot at which the error is small enough."""
-        self.refresh(np.unique(np.linspace(0, len(self.factor) - 1, _BLOCK).astype(np.intp)))  # for its checks
+        # For the checks of `left_between`, on rows that may never have been proposed.
+        self.left_between(np.unique(np.linspace(0, len(self.factor) - 1, _BLOCK).astype(np.intp)))
         small_enough = np.flatnonzero(self.path <= tol)
         n_kept = int(small_enough[0]) + 1 if small_enough.size else len(self.pivots)
         surplus = self.factor[:, n_kept : len(self.pivots)]
@@ -209,76 +214,51 @@ class _Growing:
         factor = narrowed(self.factor, n_kept)
         return PartialFactor(self.pivots[:n_kept], factor, self.path[:n_kept], self.residual)
 
-    def _named(self, rows: Rows) -> Any:
-        """What the kernel knows the rows by."""
-        return self.names[rows] if self.kernel.function == "precomputed" else self.X[rows]
+    def _against(self, rows: Rows) -> Fill:
+        return self.kernel.against(self.kernel.points(self.X, self.rows[rows]), np.float64)
+
+    @property
+    def _has_known_form(self) -> bool:
+        """Whether the kernel is computed here from a name, so that it is symmetric, without noise on its diagonal."""
+        return isinstance(self.kernel.function, str) and self.kernel.function != "precomputed"
 
     def _check_diagonal(self) -> None:
         if not self.residual.min() >= 0:
-            raise ValueError(_not_semidefinite(self.kernel, f"k(x, x) is {self.residual.min():g} for some row"))
+            self._refuse(f"k(x, x) is {self.residual.min():g} for some row")
         if not 0 < self.trace < np.inf:
             raise ValueError(
                 f"k(x, x) sums to {self.trace:g} over all rows: a kernel that is 0 on every row, or infinite, has no "
                 "features. Give other rows, or another kernel."
             )
 
-    def _check_symmetry(self, values: Matrix) -> None:
-        if not np.abs(values - values.T).max() <= self.slack:
-            raise ValueError(
-                "The kernel must be symmetric, k(x, y) = k(y, x), and finite; on some pair of rows it is not."
-                + _if_named(self.kernel)
-            )
-
-    def _check_pairs(self, left: Matrix, residual: Vector) -> None:
-        """Hold what is left between some rows against what is known of its diagonal."""
+    def _check_block(self, left: Matrix, residual: Vector) -> None:
+        """Compare what is left between some rows with what is known of its diagonal."""
         if not np.abs(left.diagonal() - residual).max() <= self.slack:
-            if _is_named(self.kernel):
-                what = "rounding hides what is left of some k(x, x)"
-                raise ValueError(f"The kernel ({self.kernel.function}) is too uneven: {what}." + _if_named(self.kernel))
+            if self._has_known_form:
+                raise ValueError(
+                    f"The kernel ({self.kernel.function}) is too uneven: rounding hides what is left of some k(x, x)."
+                    + _DECADES
+                )
             raise ValueError(
                 "k(x, x) of a row with itself differs from k(x, y) of two equal rows. A kernel with noise on its "
                 "diagonal has no features; add the noise to the model instead."
             )
         bound = np.sqrt(np.maximum(residual, 0.0))
         if (np.abs(left) > np.outer(bound, bound) + self.slack).any():
-            what = "what is left of some k(x, y) is more than k(x, x) and k(y, y) allow"
-            raise ValueError(_not_semidefinite(self.kernel, what))
+            self._refuse("what is left of some k(x, y) is more than k(x, x) and k(y, y) allow")
 
-    def _check_residual(self) -> None:
-        lowest = float(self.residual.min())
-        if not lowest >= -self.slack:
-            what = f"after {len(self.pivots)} pivots {lowest:.3g} is left of some k(x, x), which may not be negative"
-            raise ValueError(_not_semidefinite(self.kernel, what))
-
-
-def _diagonal_of(kernel: Kernel, X: Any, rows: Rows) -> Vector:
-    return kernel.diagonal(X)[rows] if kernel.function == "precomputed" else kernel.diagonal(X[rows])
-
-
-def _is_named(kernel: Kernel) -> bool:
-    """Whether the kernel is computed here from a name: it has no noise on its diagonal, and is symmetric."""
-    return isinstance(kernel.function, str) and kernel.function != "precomputed"
-
-
-def _if_named(kernel: Kernel) -> str:
-    """What helps where a kernel that is known to be sound has lost its digits."""
-    if not _is_named(kernel):
-        return ""
-    return " The values of X lie too many decades apart for it; scale or clip the features."
-
-
-def _not_semidefinite(kernel: Kernel, what: str) -> str:
-    name = kernel.function if isinstance(kernel.function, str) else "a callable"
-    if name == "precomputed":
-        return (
-            f"The precomputed kernel matrix is not positive semidefinite, or not finite: {what}. Give one that is; "
-            "one that was computed in single precision must be of type float32, so that its rounding is known."
+    def _refuse(self, what: str) -> NoReturn:
+        name = self.kernel.function if isinstance(self.kernel.function, str) else "a callable"
+        if name == "precomputed":
+            raise ValueError(
+                f"The precomputed kernel matrix is not positive semidefinite, or not finite: {what}. Give one that is; "
+                "one that was computed in single precision must be of type float32, so that its rounding is known."
+            )
+        raise ValueError(
+            f"The kernel ({name}) is not positive semidefinite on these rows, or not finite: {what}. Take another "
+            'kernel, or other parameters: "rbf", "laplacian", "linear" and "poly" with coef0 >= 0 are safe, "sigmoid" '
+            "is not. Where values of X lie many decades apart, scale or clip the features."
         )
-    return (
-        f"The kernel ({name}) is not positive semidefinite on these rows, or not finite: {what}. Take another kernel, "
-        'or other parameters: "rbf", "laplacian", "linear" and "poly" with coef0 >= 0 are safe, "sigmoid" is not. '
-        "Where values of X lie many decades apart, scale or clip the features."
-    )
 
 
 def _largest(residual: Vector, count: int) -> tuple[Rows, float]:
@@ -291,16 +271,6 @@ def _largest(residual: Vector, count: int) -> tuple[Rows, float]:
     return np.sort(np.concatenate([above, equal])), outside
 
 
-def _keep_largest(between: Matrix, outside: float, floor: float) -> _Kept:
-    """The largest diagonal entry of what is left, again and again, as long as none outside can be larger."""
-    return _eliminate(between, lambda left, _: _largest_if(left, max(outside, floor)), len(between))
-
-
-def _largest_if(diagonal: Vector, least: float) -> int | None:
-    best = int(np.argmax(diagonal))
-    return best if diagonal[best] >= least else None
-
-
 def _draw(residual: Vector, floor: float, rng: np.random.Generator) -> Rows:
     """Independent rows, with probabilities in proportion to what is left of them."""
     sums = np.cumsum(np.where(residual > floor, residual, 0.0))
@@ -308,35 +278,42 @@ def _draw(residual: Vector, floor: float, rng: np.random.Generator) -> Rows:
     return np.minimum(drawn, len(residual) - 1)
 
 
-def _keep_by_chance(between: Matrix, chances: Vector, floor: float) -> _Kept:
-    """Each row in turn, with the probability (what is left of it now) / (what was left of it before)."""
-    least = np.maximum(chances * between.diagonal(), floor)
-    return _eliminate(between, lambda left, row: row if left[row] > least[row] else None, len(between), in_turn=True)
+def _eliminate(left: Matrix, least: Vector, room: int, *, greedy: bool) -> tuple[list[int], list[Vector]]:
+    """Take pivots out of what is left between proposed rows, each as long as its diagonal entry is large enough.
 
+    Parameters
+    ----------
+    left : ndarray of shape (p, p)
+        Overwritten.
+    least : ndarray of shape (p,)
+        Least diagonal entry with which a row becomes a pivot.
+    room : int
+        Most pivots.
+    greedy : bool
+        Whether the row with the largest entry is next, until that is too small; else every row has its turn.
 
-def _eliminate(
-    between: Matrix, choose: Callable[[Vector, int], int | None], n_turns: int, *, in_turn: bool = False
-) -> _Kept:
-    """Take chosen rows out of what is left, one after the other; without `in_turn`, the first refusal is the last."""
-    left = between.copy()
+    Returns
+    -------
+    positions, columns
+        Of the pivots: where they are among the rows, and their columns of the factor.
+    """
     positions: list[int] = []
     columns: list[Vector] = []
-    for turn in range(n_turns):
-        row = choose(left.diagonal(), turn)
-        if row is None:
-            if in_turn:
-                continue
+    for turn in range(len(left)):
+        row = int(np.argmax(left.diagonal())) if greedy else turn
+        if len(positions) == room or (greedy and not left[row, row] >= least[row]):
             break
-        column = left[:, row] / np.sqrt(left[row, row])
-        column[positions] = 0.0  # what is left of a pivot is rounding
-        left -= np.outer(column, column)
-        positions.append(row)
-        columns.append(column)
+        if left[row, row] >= least[row]:
+            column = left[:, row] / np.sqrt(left[row, row])
+            column[positions] = 0.0  # what is left of a pivot is rounding
+            left -= np.outer(column, column)
+            positions.append(row)
+            columns.append(column)
     return positions, columns
 
 
 def narrowed(matrix: NDArray[Any], n_columns: int) -> NDArray[Any]:
-    """The first columns of a matrix with contiguous rows, moved together in its own memory: there is no second one."""
+    """The first columns of a matrix with contiguous rows, moved together in its own memory, without a copy of it."""
     if n_columns == matrix.shape[1]:
         return matrix
     flat = matrix.reshape(-1)

@@ -8,21 +8,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import Interval, StrOptions, fit_context
+from taufpl._sklearn import Interval, fit_context
 from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
-from taufpl.kernels._functions import KERNEL_NAMES, Kernel, check_suits, make_kernel, takes_sparse
+from taufpl.kernels._estimator import KernelEstimator
 from taufpl.kernels._map import LandmarkMap
 
 Array = NDArray[Any]
 Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+_DTYPES = [np.float64, np.float32]
 
-class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+
+class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     r"""Features whose inner products are a kernel, up to an error that is known.
 
     Landmarks l_1 .. l_r are chosen among the rows by a partial Cholesky factorisation of the kernel matrix, which is
@@ -60,8 +61,8 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         Random landmarks are chosen faster and leave out less, as a rule; greedy ones reach for rows that lie alone, and
         need no chance where all rows are candidates.
     n_candidates : int or None, default=20000
-        Landmarks are chosen among so many rows, drawn at random; None: among all, which takes 8 n r bytes. The error is
-        measured on all rows either way.
+        Number of rows, drawn at random, among which landmarks are chosen; None: all, which takes 8 n r bytes. The error
+        is measured on all rows either way.
     random_state : int, RandomState or None, default=None
         Draws candidates and random landmarks.
 
@@ -118,16 +119,9 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelEstimator._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions(set(KERNEL_NAMES)), callable],
-        "gamma": [StrOptions({"median", "scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
         "tol": [Interval(Real, 0, 1, closed="left")],
-        "pivoting": [StrOptions({"random", "greedy"})],
-        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -169,9 +163,9 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         -------
         self
         """
-        X, kernel, chosen, rows = self._choose(X)
-        residual = chosen.residual if rows is None else self._map.residuals(X, kernel.diagonal(X))
-        return self._keep_error(residual, kernel.diagonal(X))
+        X, diagonal, chosen, rows = self._choose(X)
+        self._keep_error(chosen.residual if rows is None else self._map.residuals(X, diagonal), diagonal)
+        return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None) -> Array:
@@ -186,8 +180,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         -------
         ndarray of shape (n_samples, r)
         """
-        X, kernel, chosen, rows = self._choose(X)
-        diagonal = kernel.diagonal(X)
+        X, diagonal, chosen, rows = self._choose(X)
         if rows is None:
             features, residual = chosen.factor.astype(X.dtype, copy=False), chosen.residual
         else:
@@ -208,8 +201,8 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         ndarray of shape (n_samples, r)
             float32 if X is, else float64.
         """
-        X = self._checked(X)
-        return self._map.features(X)
+        check_is_fitted(self)
+        return self._map.features(self._validated(X, dtype=_DTYPES, reset=False))
 
     def residuals(self, X: Any) -> Vector:
         r"""What the features leave out of each row: res(x) = k(x, x) - \|phi(x)\|^2, at least 0.
@@ -225,49 +218,39 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         -------
         ndarray of shape (n_samples,)
         """
-        X = self._checked(X)
+        check_is_fitted(self)
+        X = self._validated(X, dtype=_DTYPES, reset=False)
         if self.kernel == "precomputed":
             raise ValueError(
                 'With kernel="precomputed", k(x, x) of new rows is not known. For the training rows, see '
                 "residual_trace_; for others, subtract the squared norms of their features from it yourself."
             )
-        landmark_map = self._map
-        return np.maximum(landmark_map.residuals(X, landmark_map.kernel.diagonal(X)), 0.0)
+        diagonal = self._make_kernel(self.gamma_).diagonal(X)
+        return np.maximum(self._map.residuals(X, diagonal), 0.0)
 
-    def _choose(self, X: Any) -> tuple[Any, Kernel, PartialFactor, Rows | None]:
-        """Find the landmarks. The rows are those among which they were chosen; None: all."""
-        sparse = False if self.kernel == "precomputed" else "csr"
-        X = validate_data(self, X, accept_sparse=sparse, dtype=[np.float64, np.float32])
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, X)
-        rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31 - 1)))
+    def _choose(self, X: Any) -> tuple[Any, Vector, PartialFactor, Rows | None]:
+        """Find the landmarks: the rows, k(x, x) of each, the factor of the candidates, and these; None: all rows."""
+        X = self._validated(X, dtype=_DTYPES)
+        kernel = self._make_kernel(self.gamma, X)
+        rng = self._rng()
         rows = _candidates(X.shape[0], self.n_candidates, self.n_components, rng)
         chosen = partial_cholesky(kernel, X, self.n_components, self.tol, self.pivoting, rng, rows)
-        indices = chosen.pivots if rows is None else rows[chosen.pivots]
-        self.landmark_indices_ = indices
-        self.landmarks_ = indices if self.kernel == "precomputed" else X[indices]
-        self.n_components_ = len(indices)
+        self.landmark_indices_ = chosen.pivots if rows is None else rows[chosen.pivots]
+        self.landmarks_ = kernel.points(X, self.landmark_indices_)
+        self.n_components_ = len(chosen.pivots)
         self.error_path_ = chosen.path
         self.gamma_ = kernel.gamma
         self.triangle_ = chosen.triangle
-        return X, kernel, chosen, rows
+        return X, kernel.diagonal(X), chosen, rows
 
-    def _keep_error(self, residual: Vector, diagonal: Vector) -> Self:
-        # Rounding may leave less than nothing of a row, which must not make up for another.
+    def _keep_error(self, residual: Vector, diagonal: Vector) -> None:
+        # Rounding may make what is left of a row negative; that must not make up for another row.
         self.residual_trace_ = float(np.maximum(residual, 0.0).sum())
         self.relative_error_ = self.residual_trace_ / float(diagonal.sum())
-        return self
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        sparse = False if self.kernel == "precomputed" else "csr"
-        X = validate_data(self, X, reset=False, accept_sparse=sparse, dtype=[np.float64, np.float32])
-        check_suits(self.kernel, X)
-        return X
 
     @property
     def _map(self) -> LandmarkMap:
-        kernel = Kernel(self.kernel, self.gamma_, int(self.degree), float(self.coef0), dict(self.kernel_params or {}))
-        return LandmarkMap(kernel, self.landmarks_, self.triangle_)
+        return LandmarkMap(self._make_kernel(self.gamma_), self.landmarks_, self.triangle_)
 
     @property
     def _n_features_out(self) -> int:
@@ -275,15 +258,12 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.positive_only = self.kernel == "chi2"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 def _candidates(n_rows: int, n_candidates: int | None, n_components: int, rng: np.random.Generator) -> Rows | None:
-    """Rows among which landmarks are chosen, in order; None stands for all."""
+    """Rows among which landmarks are chosen, ascending; None stands for all rows."""
     if n_candidates is None or n_rows <= max(n_candidates, n_components):
         return None
     return np.sort(rng.choice(n_rows, max(n_candidates, n_components), replace=False))

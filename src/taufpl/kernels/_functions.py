@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 
-from taufpl.kernels._scale import resolve_gamma
+from taufpl.kernels._scale import WITH_GAMMA, resolve_gamma
 from taufpl.operators import FixedRows, is_dense, map_chunks, square_sums, work_type
 
 Array = NDArray[Any]
+Rows = NDArray[np.intp]
 Fill = Callable[[Any, Array], None]
 
 KERNEL_NAMES = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian", "chi2", "cosine", "precomputed")
@@ -68,6 +69,11 @@ class Kernel:
     degree: int = 3
     coef0: float = 1.0
     kernel_params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_gamma(self) -> bool:
+        """Whether gamma makes a difference."""
+        return isinstance(self.function, str) and self.function in WITH_GAMMA
 
     def between(self, X: Any, Y: Any = None) -> Array:
         """Matrix of k(x, y), for the rows x of X and y of Y.
@@ -141,6 +147,29 @@ class Kernel:
             return (squares > 0).astype(np.float64)
         self._apply(squares)
         return squares
+
+    def points(self, X: Any, rows: Rows) -> Any:
+        """Some training rows as `between` and `against` take them for Y; "precomputed": their positions."""
+        return rows if self.function == "precomputed" else X[rows]
+
+    def restrict(self, X: Any, rows: Rows) -> Any:
+        """The data of some training rows alone; "precomputed": their rows and columns of the kernel matrix."""
+        return X[np.ix_(rows, rows)] if self.function == "precomputed" else X[rows]
+
+    def expansion(self, X: Any, points: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sum_i weights_i k(points_i, x) for every row x of X; values of k are held for a few rows at a time."""
+        sums = np.zeros(X.shape[0])
+        if not weights.size:
+            return sums
+        fill = self.against(points, np.float64)
+
+        def work(part: slice) -> None:
+            values = np.empty((part.stop - part.start, weights.size))
+            fill(X[part], values)
+            np.matmul(values, weights, out=sums[part])
+
+        map_chunks(work, X.shape[0], 8 * weights.size)
+        return sums
 
     def _fill_from_products(self, fixed: FixedRows, X: Any, out: Array) -> None:
         fixed.inner(X, out)
@@ -228,7 +257,7 @@ def make_kernel(
         raise ValueError(f"coef0 must be a finite number, got {coef0!r}.")
     if not (degree >= 1 and degree == int(degree)):
         raise ValueError(f"degree must be a whole number, at least 1, got {degree!r}.")
-    if kernel == "precomputed":
+    if kernel == "precomputed" and X is not None:
         _check_square(X)
     check_suits(kernel, X)
     if not isinstance(kernel, str | ProcessKernel) and X is not None and X.shape[0]:

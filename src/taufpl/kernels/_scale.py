@@ -16,21 +16,19 @@ from taufpl.operators import spread, square_sums
 Vector = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_WITH_GAMMA = frozenset({"rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid"})
-_RULES = ("median", "scale", "auto")
+WITH_GAMMA = frozenset({"rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid"})
+GAMMA_RULES = ("median", "scale", "auto")
 _N_PAIRS = 4096
-# Values of both rows of so many pairs are held at a time.
+# Values of rows that are held at a time, for one side of the pairs.
 _VALUES_AT_ONCE = 1 << 22
 
 
 def resolve_gamma(gamma: Any, kernel: str, X: Any) -> float:
-    """Gamma as a number: see :func:`taufpl.kernels.make_kernel`. 1 for kernels that have none."""
-    if isinstance(gamma, str):
-        if gamma not in _RULES:
-            raise ValueError(f'gamma must be a positive number, "median", "scale" or "auto", got {gamma!r}.')
-    elif not isinstance(gamma, Real) or isinstance(gamma, bool) or not (0 < float(gamma) < math.inf):
+    """Gamma as a number, by the rules of :func:`taufpl.kernels.make_kernel`; 1 for kernels that have none."""
+    is_number = isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 < float(gamma) < math.inf
+    if not is_number and gamma not in GAMMA_RULES:
         raise ValueError(f'gamma must be a positive number, "median", "scale" or "auto", got {gamma!r}.')
-    if kernel not in _WITH_GAMMA:
+    if kernel not in WITH_GAMMA:
         return 1.0
     if gamma == "auto":
         return 1.0 / X.shape[1]
@@ -47,7 +45,7 @@ def _one_over(size: float) -> float:
 
 
 def _typical_size(kernel: str, X: Any) -> float:
-    """Median of what gamma multiplies; of its positive values where the median is 0."""
+    """Median of the quantity that gamma multiplies, or of its positive values where that median is 0."""
     if kernel not in ("rbf", "laplacian", "chi2"):
         sizes = square_sums(X)
     else:

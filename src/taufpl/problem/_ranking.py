@@ -189,15 +189,24 @@ class RankingProblem(BaseRankingProblem):
         is_positive, is_negative = np.flatnonzero(alpha), np.flatnonzero(beta)
         n_rows = self.operator.shape[0]
         if is_positive.size + is_negative.size > _MOST_ROWS * n_rows:
-            weights = np.zeros(n_rows)
-            weights[self._positive_part] = alpha
-            weights[self._negative_part] = -beta
-            return np.asarray(self.operator.rmatvec(weights), dtype=np.float64)
+            return np.asarray(self.operator.rmatvec(self.row_weights(alpha, beta)), dtype=np.float64)
         rows = np.concatenate((self.positive_rows[is_positive], self.negative_rows[is_negative]))
         weights = np.concatenate((alpha[is_positive], -beta[is_negative]))
         return np.asarray(self.operator.rmatvec_rows(weights, rows), dtype=np.float64)
 
+    def row_weights(self, alpha: Vector, beta: Vector) -> Vector:
+        """Dual weights of all rows of the operator: alpha of the positives, minus beta of the negatives."""
+        weights = np.zeros(self.operator.shape[0])
+        weights[self._positive_part] = alpha
+        weights[self._negative_part] = -beta
+        return weights
+
     # Values.
+
+    def objective(self, coef: Vector) -> float:
+        """P(w). One pass."""
+        positive, negative = self.scores(coef)
+        return self.primal(positive, self.top_mean(negative), float(coef @ coef))
 
     def top_mean(self, negative_scores: Vector) -> float:
         """T_k: mean of the k largest scores."""
@@ -250,12 +259,11 @@ class RankingProblem(BaseRankingProblem):
         """Recompute both values from scratch, without rescaling. Up to two passes."""
         assert alpha is not None
         assert beta is not None
-        positive, negative = self.scores(coef)
+        primal = self.objective(coef)
         direction = self.combine(alpha, beta)
         squared = float(direction @ direction)
         conjugates = float(self.loss.conjugate(alpha).sum())
-        dual = -(squared / (2.0 * self.ridge) + conjugates) / self.n_positive
-        return Certificate(self.primal(positive, self.top_mean(negative), float(coef @ coef)), dual)
+        return Certificate(primal, -(squared / (2.0 * self.ridge) + conjugates) / self.n_positive)
 
     def residuals(self, coef: Vector, alpha: Vector, beta: Vector) -> OptimalityResiduals:
         """Residual of every optimality condition at (w, alpha, beta). Up to two passes."""

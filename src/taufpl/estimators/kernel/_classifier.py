@@ -6,21 +6,15 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl.estimators._grid import reg_grid
-from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT, score_rounding
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
-from taufpl.estimators.kernel._fitter import KernelFitter, KernelModel, Wanted
+from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
+from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.estimators.kernel._rows import Vector
-from taufpl.estimators.kernel._scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer
-from taufpl.kernels import Kernel, make_kernel
+from taufpl.estimators.kernel._scorer import KernelScorer
 from taufpl.thresholding import Evidence
-
-# What `regs=6` spans; where the best value lies outside, the grid grows.
-_LARGEST, _SMALLEST = 1.0, 1e-5
 
 
 class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
@@ -53,7 +47,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it
         needs for 50 negatives above the threshold.
     regs : int or array-like of float, default=6
-        The grid for ``reg="cv"``: its values, or how many there are between 1 and 1e-5. It grows where its end is best.
+        The grid for ``reg="cv"``: its values, or their number between 1 and 1e-5. It grows where its end is best.
     cv : int, default=5
         Folds of the search, of "cross", and of the recall of "np".
     solver, tol, max_iter, pos_label
@@ -99,11 +93,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelScorer._parameter_constraints,
-        **{name: SOLVER_CONSTRAINTS[name] for name in ("solver", "tol", "max_iter")},
-        **KERNEL_CONSTRAINTS,
         **THRESHOLD_CONSTRAINTS,
-        "tau": TAU_CONSTRAINT,
-        "gamma": [StrOptions({"cv", *GAMMA_RULES}), Interval(Real, 0, None, closed="neither")],
+        "gamma": [*KernelScorer._parameter_constraints["gamma"], StrOptions({"cv"})],
         "reg": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
         "tau_scale": [*TAU_SCALE_CONSTRAINT, StrOptions({"cv"})],
         "regs": [Interval(Integral, 2, None, closed="left"), "array-like"],
@@ -197,74 +188,23 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         forget(self, "cv_results_")
         X, labels = self._read(X, y)
         labels = self._with_units(labels, X, groups, order)
-        # A parameter that does not suit the rows is refused before anything is divided.
-        self._make("median" if self.gamma == "cv" else self.gamma, X)
         plan = self._plan()
-        fitter = KernelFitter(
-            X,
-            labels,
-            self.tau,
-            Wanted(self.gamma, self.reg, self.tau_scale),
-            self._make,
-            self._approximation(),
-            self._choice(),
-            regs=_grid(self.regs),
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            seed=plan.seed,
-        )
+        fitter = KernelFitter(self, X, labels, plan.seed)
         outcome = self._run_strategy(fitter, plan)
-        assert fitter.kernel is not None
         assert fitter.first is not None
-        self._keep_expansion(X, _mean_weights(outcome.models, X.shape[0]), fitter.kernel)
+        self._keep_expansion(X, fitter.mean_weights(outcome.models), fitter.kernel)
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
-        self._keep_ranking(*fitter.first)
+        self._keep_ranking(fitter.first)
         # Of a tie that could flip, all but a tenth of what tau allows must be safe; a monstrous row must not count.
         size = self._score_size(X, fitter.kernel, 0.1 * self.tau)
         self._keep_evidence(outcome.evidence, score_rounding(size))
         return self
 
-    def _make(self, gamma: float | str, X: Any) -> Kernel:
-        """The kernel for a gamma; without rows, for one that is a number and has been checked with the rows."""
-        if X is None:
-            return Kernel(
-                self.kernel, float(gamma), int(self.degree), float(self.coef0), dict(self.kernel_params or {})
-            )
-        return make_kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params, X)
-
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         super()._keep_evidence(evidence, rounding)
         self.intercept_ = -self.thresholds_
 
-    def decision_function(self, X: Any) -> Vector:
-        """Score minus threshold, positive exactly where `predict` says positive. Rows are taken a few at a time.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            kernel="precomputed": k of each row with every training row, of shape (n_samples, n_training).
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return finite(super().decision_function(X))
-
     def _raw_scores(self, X: Any) -> Vector:
         return KernelScorer._raw_scores(self, X)
-
-
-def _grid(regs: int | ArrayLike) -> Vector:
-    """The grid, or one of so many values, largest first."""
-    values = np.geomspace(_LARGEST, _SMALLEST, int(regs)) if isinstance(regs, Integral) else reg_grid(regs)
-    return np.unique(values)[::-1]
-
-
-def _mean_weights(models: tuple[KernelModel, ...], n_rows: int) -> Vector:
-    """Weights of all rows in the mean of the models' scores."""
-    weights = np.zeros(n_rows)
-    for model in models:
-        weights[model.support] += model.weights / len(models)
-    return weights

@@ -1,64 +1,42 @@
-"""What strategies fit: rankings in the space of a kernel."""
+"""The fitter of kernel rankings, which strategies for the threshold call."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.estimators._labels import TwoClasses, split_rows
-from taufpl.estimators._search import Setting
-from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators.kernel._rows import Approximation, KernelRows, Rows, Vector, expand, named, take
-from taufpl.estimators.kernel._search import GAMMA_FACTORS, KernelSearch
+from taufpl.estimators.kernel._rows import Rows, Vector
+from taufpl.estimators.kernel._search import KernelSearch
 from taufpl.estimators.kernel._solve import KernelRanking, rank_rows
 from taufpl.kernels import Kernel
 
-# Larger shares of the negatives than tau, in multiples of it, that "cv" tries.
-TAU_SCALES = (1.0, 2.0, 4.0)
-_WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
+if TYPE_CHECKING:
+    from taufpl.estimators.kernel._classifier import KernelTauFPLClassifier
 
 
 @dataclass(frozen=True, slots=True)
 class KernelModel:
-    """Rows of X with a weight, in order, and the weights."""
+    """Rows of X with a weight, ascending, and the weights."""
 
     support: Rows
     weights: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Parameters of the ranking, as they were given: "cv" stands for those to be searched for."""
-
-    gamma: float | str
-    reg: float | str
-    tau_scale: float | str
-
-
 class KernelFitter:
-    """Fits kernel rankings, with gamma, reg and tau_scale given or searched for.
+    """Fits the rankings of a kernel classifier, with gamma, reg and tau_scale given or searched for.
 
     Parameters
     ----------
+    model : KernelTauFPLClassifier
+        Its parameters say what is fitted; "cv" stands for those to be searched for.
     X : ndarray or CSR matrix
         "precomputed": the kernel matrix of all rows.
     labels : TwoClasses
-    tau : float
-    wanted : Wanted
-    make : callable
-        Kernel for a gamma, which may be the name of a rule, and for rows that the rule looks at.
-    how : Approximation
-    choice : SolverChoice
-    regs : ndarray
-        The grid for "cv".
-    cv : int
-        Folds of the search.
-    n_jobs : int or None
     seed : int
         Draws landmarks.
     """
@@ -66,79 +44,55 @@ class KernelFitter:
     learns_from_neighbours = False
     learns_from_positives = True
 
-    def __init__(
-        self,
-        X: Any,
-        labels: TwoClasses,
-        tau: float,
-        wanted: Wanted,
-        make: Callable[[float | str, Any], Kernel],
-        how: Approximation,
-        choice: SolverChoice,
-        *,
-        regs: Vector,
-        cv: int,
-        n_jobs: int | None,
-        seed: int,
-    ) -> None:
-        self.X = X
+    def __init__(self, model: KernelTauFPLClassifier, X: Any, labels: TwoClasses, seed: int) -> None:
+        self.model, self.X, self.seed = model, X, seed
         self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
-        self.tau = tau
-        self.wanted = wanted
-        self.make = make
-        self.how, self.choice = how, choice
-        self.regs, self.cv, self.n_jobs, self.seed = regs, cv, n_jobs, seed
+        # A parameter that does not suit the rows is refused before anything is divided.
+        self.kernel: Kernel = model._make_kernel(self._usual_gamma, X)
         self.reg, self.tau_scale = math.nan, math.nan
-        self.kernel: Kernel | None = None
         # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
         self.cv_results: dict[str, NDArray[Any]] | None = None
-        self.first: tuple[KernelRanking, KernelRows] | None = None
+        self.first: KernelRanking | None = None
+
+    @property
+    def _usual_gamma(self) -> float | str:
+        return "median" if self.model.gamma == "cv" else self.model.gamma
 
     def prepare(self, rows: Rows) -> None:
         """Choose gamma, reg and tau_scale by these rows alone, where they are not given."""
-        wanted = self.wanted
-        usual = self.make("median" if wanted.gamma == "cv" else wanted.gamma, self._part(rows))
-        if "cv" not in (wanted.gamma, wanted.reg, wanted.tau_scale):
-            self.kernel, self.reg, self.tau_scale = usual, float(wanted.reg), float(wanted.tau_scale)
+        model = self.model
+        self.kernel = model._make_kernel(self._usual_gamma, self.kernel.restrict(self.X, rows))
+        if "cv" not in (model.gamma, model.reg, model.tau_scale):
+            self.reg, self.tau_scale = float(model.reg), float(model.tau_scale)
             return
-        search = KernelSearch(
-            lambda gamma: self.make(gamma, None),
-            self.X,
-            *split_rows(rows, self.positive_rows),
-            self.units,
-            self.tau,
-            self.choice,
-            self.how,
-            self.cv,
-            self.n_jobs,
-            self.seed,
-        )
-        many = wanted.gamma == "cv" and usual.function in _WITH_GAMMA
-        gammas = [factor * usual.gamma for factor in GAMMA_FACTORS] if many else [usual.gamma]
-        scales = TAU_SCALES if wanted.tau_scale == "cv" else (float(wanted.tau_scale),)
-        regs = self.regs if wanted.reg == "cv" else np.array([float(wanted.reg)])
-        found = search.run(gammas, [Setting(scale) for scale in scales], regs, extend=many)
-        self.kernel, self.reg, self.tau_scale = self.make(found.gamma, None), found.reg, found.tau_scale
-        self.cv_results = found.table
+        search = KernelSearch(model, self.X, self.units, *split_rows(rows, self.positive_rows), self.seed)
+        gamma, best, self.cv_results = search.run(self.kernel.gamma, has_gamma=self.kernel.has_gamma)
+        self.kernel = model._make_kernel(gamma)
+        self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
     def fit(self, rows: Rows, near: Any = None) -> KernelModel:
         """Choose landmarks among these rows, and solve."""
-        assert self.kernel is not None
-        positive, negative = split_rows(rows, self.positive_rows)
+        model, (positive, negative) = self.model, split_rows(rows, self.positive_rows)
         own = np.concatenate((positive, negative))
-        cut = positive.size
-        parts = (np.arange(cut), np.arange(cut, own.size))
-        settings = (self.tau_scale * self.tau, self.reg, self.how, self.choice, np.random.default_rng(self.seed))
-        features, found = rank_rows(self.kernel, self._part(own), parts, *settings)
-        self.first = self.first or (found, features)
+        classes = (np.arange(positive.size), np.arange(positive.size, own.size))
+        settings = (self.tau_scale * model.tau, self.reg, model._approximation(), model._choice())
+        part, rng = self.kernel.restrict(self.X, own), np.random.default_rng(self.seed)
+        found = rank_rows(self.kernel, part, classes, *settings, rng)
+        self.first = self.first or found
         has_weight = np.flatnonzero(found.weights)
         order = np.argsort(own[has_weight])
         return KernelModel(own[has_weight][order], found.weights[has_weight][order])
 
     def scores(self, model: KernelModel, rows: Rows) -> Vector:
         """Sums of the weights times the kernel, for each of the rows."""
-        assert self.kernel is not None
-        return expand(self.kernel, self.X[rows], named(self.kernel, self.X, model.support), model.weights)
+        return self.kernel.expansion(self.X[rows], self.kernel.points(self.X, model.support), model.weights)
+
+    def mean_weights(self, models: tuple[KernelModel, ...]) -> Vector:
+        """Weights of all rows in the mean of the models' scores."""
+        weights = np.zeros(self.X.shape[0])
+        for model in models:
+            weights[model.support] += model.weights / len(models)
+        return weights
 
     def is_linear(self, model: KernelModel) -> bool:
         """In the space of the kernel only."""
@@ -147,6 +101,3 @@ class KernelFitter:
     def has_scale(self, model: KernelModel) -> bool:
         """Never: a ranking has no intercept."""
         return False
-
-    def _part(self, rows: Rows) -> Any:
-        return take(self.make(1.0, None), self.X, rows)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_CONSTRAINT, TAU_SCALE_CONSTRAINT
-from taufpl.estimators.kernel._rows import expand
-from taufpl.estimators.kernel._scorer import GAMMA_RULES, KERNEL_CONSTRAINTS, KernelScorer, raised_by_rounding
+from taufpl._sklearn import fit_context
+from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT, score_rounding
+from taufpl.estimators.kernel._scorer import KernelScorer
 from taufpl.estimators.kernel._solve import rank_rows
-from taufpl.kernels import make_kernel
 from taufpl.solvers import Callback
 from taufpl.thresholding import top_threshold
 
@@ -107,12 +104,9 @@ class KernelTauFPLRanker(KernelScorer):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelScorer._parameter_constraints,
-        **SOLVER_CONSTRAINTS,
-        **KERNEL_CONSTRAINTS,
-        "tau": TAU_CONSTRAINT,
         "reg": REG_CONSTRAINT,
-        "gamma": [StrOptions(GAMMA_RULES), Interval(Real, 0, None, closed="neither")],
         "tau_scale": TAU_SCALE_CONSTRAINT,
+        "callback": SOLVER_CONSTRAINTS["callback"],
     }
 
     def __init__(
@@ -176,14 +170,14 @@ class KernelTauFPLRanker(KernelScorer):
         self
         """
         X, labels = self._read(X, y)
-        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params, X)
+        kernel = self._make_kernel(self.gamma, X)
         classes = (labels.positive_rows, labels.negative_rows)
-        rng = np.random.default_rng(self._seed())
-        settings = (self.tau_scale * self.tau, self.reg, self._approximation(), self._choice(), rng, self.callback)
-        rows, found = rank_rows(kernel, X, classes, *settings)
+        settings = (self.tau_scale * self.tau, self.reg, self._approximation(), self._choice(), self._rng())
+        found = rank_rows(kernel, X, classes, *settings, self.callback)
         self._keep_expansion(X, found.weights, kernel)
-        negative = expand(kernel, X[labels.negative_rows], self.support_vectors_, self.dual_coef_[0])
-        threshold = raised_by_rounding(top_threshold(negative, self.tau), self._score_size(X, kernel, 0.0))
+        negative = kernel.expansion(X[labels.negative_rows], self.support_vectors_, self.dual_coef_[0])
+        # Raised by what another order of summation can do to a score.
+        threshold = top_threshold(negative, self.tau) + score_rounding(self._score_size(X, kernel, 0.0))
         self.intercept_ = np.array([-threshold])
-        self._keep_ranking(found, rows)
+        self._keep_ranking(found)
         return self

@@ -1,4 +1,4 @@
-"""Rows in coordinates in which a kernel is an inner product, exactly or up to a known error.
+"""Training rows in coordinates in which a kernel is an inner product, exactly or up to a known error.
 
 K = F F' + E, where the rows of F are features and E is positive semidefinite with a diagonal that is known. With all
 the pivots that the rows have, E is rounding, and the linear problem on F *is* the kernel problem: w lies in the span of
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from taufpl.kernels import Kernel, LandmarkMap, PartialFactor, partial_cholesky
-from taufpl.operators import KnownGramOperator, Operator, as_operator, map_chunks
+from taufpl.operators import KnownGramOperator, Operator, as_operator
+from taufpl.problem import RankingProblem, top_count
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -48,22 +49,36 @@ class Approximation:
             return self.n_components is None and n_rows <= MOST_EXACT_ROWS
         return self.mode == "exact"
 
+    def n_landmarks(self, n_rows: int) -> int:
+        """Most landmarks of an approximation of low rank."""
+        return min(self.n_components or USUAL_COMPONENTS, n_rows)
+
+    def candidates(self, classes: tuple[Rows, Rows], rng: np.random.Generator) -> Rows:
+        """Rows among which landmarks are chosen: as many of either class, as far as there are, ascending.
+
+        Where positives are rare, landmarks by the error of all rows alone would leave most of them out, and what sets
+        them apart.
+        """
+        n_landmarks = self.n_landmarks(sum(rows.size for rows in classes))
+        count = max(min(rows.size for rows in classes), n_landmarks)
+        if self.n_candidates is not None:
+            count = min(count, max(self.n_candidates, n_landmarks) // 2 + 1)
+        parts = [rows if rows.size <= count else rng.choice(rows, count, replace=False) for rows in classes]
+        return np.sort(np.concatenate(parts))
+
 
 @dataclass(frozen=True, slots=True)
 class KernelRows:
-    """Rows, a kernel, and the features that it gives them.
+    """Training rows, a kernel, and the features F that it gives them.
 
     Attributes
     ----------
-    kernel : Kernel
     X : ndarray or CSR matrix
         The rows; "precomputed": their kernel matrix.
     operator : Operator
         F, of shape (n, r).
-    pivots : ndarray of shape (r,)
-        The landmarks among the rows.
-    triangle : ndarray of shape (r, r)
-        Their rows of F, lower.
+    pivots, triangle : ndarray of shape (r,) and of shape (r, r)
+        The landmarks among the rows, and their rows of F, lower.
     residual : ndarray of shape (n,)
         Diagonal of E.
     trace : float
@@ -81,6 +96,10 @@ class KernelRows:
     trace: float
     exact: bool
 
+    def pose(self, classes: tuple[Rows, Rows], tau: float, reg: float) -> RankingProblem:
+        """The ranking problem on the features, with k = floor(tau n) + 1."""
+        return RankingProblem(self.operator, *classes, top_count(tau, classes[1].size), reg)
+
     def weights(self, coef: Vector) -> Vector:
         """Weights c with sum_i c_i k(x_i, x_j) = F_j w: zero but for the landmarks."""
         weights = np.zeros(self.operator.shape[0])
@@ -89,80 +108,27 @@ class KernelRows:
 
     def gram(self, rows: Rows) -> Matrix:
         """Kernel between some of the rows."""
-        part = take(self.kernel, self.X, rows)
-        return np.asarray(self.kernel.between(part), dtype=np.float64)
+        return np.asarray(self.kernel.between(self.kernel.restrict(self.X, rows)), dtype=np.float64)
 
 
 def make_rows(
-    kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, classes: tuple[Rows, Rows]
+    kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, candidates: Rows | None
 ) -> KernelRows:
-    """Factor the kernel of these rows.
-
-    Landmarks are chosen among as many rows of either class, as far as there are: where positives are rare, landmarks by
-    the error of all rows alone would leave most of them out, and what sets them apart.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray or CSR matrix of shape (n, d)
-        "precomputed": the kernel matrix.
-    how : Approximation
-    rng : numpy.random.Generator
-        Draws landmarks.
-    classes : pair of ndarray of int
-        All rows, by class.
-    """
-    n_rows = X.shape[0]
-    if how.is_exact(n_rows):
-        trace = float(kernel.diagonal(X).sum())
-        chosen = partial_cholesky(kernel, X, n_rows, 0.0, "greedy", rng)
-        operator = _exact_operator(kernel, X, chosen)
-        return KernelRows(kernel, X, operator, chosen.pivots, chosen.triangle, _at_least_0(chosen), trace, exact=True)
-    candidates = _candidates(how.n_candidates, min(how.n_components or USUAL_COMPONENTS, n_rows), rng, classes)
-    return make_rows_from(candidates, kernel, X, how, rng)
-
-
-def make_rows_from(
-    candidates: Rows, kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator
-) -> KernelRows:
-    """Low rank, with landmarks that are chosen among some of the rows."""
+    """Factor the kernel of all rows: with landmarks among the candidates, or, without candidates, exactly."""
     n_rows = X.shape[0]
     diagonal = kernel.diagonal(X)
-    trace = float(diagonal.sum())
-    n_components = min(how.n_components or USUAL_COMPONENTS, n_rows)
-    chosen = partial_cholesky(kernel, X, n_components, how.tol, how.pivoting, rng, candidates)
-    if candidates.size == n_rows:
-        return KernelRows(
-            kernel,
-            X,
-            as_operator(chosen.factor),
-            chosen.pivots,
-            chosen.triangle,
-            _at_least_0(chosen),
-            trace,
-            exact=False,
-        )
-    pivots = candidates[chosen.pivots]
-    landmarks = pivots if kernel.function == "precomputed" else X[pivots]
-    triangle = chosen.triangle
-    features, residual = LandmarkMap(kernel, landmarks, triangle).features_and_residuals(X, diagonal)
-    residual = np.maximum(residual, 0.0)
-    return KernelRows(kernel, X, as_operator(features), pivots, triangle, residual, trace, exact=False)
-
-
-def _candidates(
-    n_candidates: int | None, n_components: int, rng: np.random.Generator, classes: tuple[Rows, Rows]
-) -> Rows:
-    """As many rows of either class as of the smaller one, or as there are landmarks, within the given number."""
-    count = max(min(rows.size for rows in classes), n_components)
-    if n_candidates is not None:
-        count = min(count, max(n_candidates, n_components) // 2 + 1)
-    parts = [rows if rows.size <= count else rng.choice(rows, count, replace=False) for rows in classes]
-    return np.sort(np.concatenate(parts))
-
-
-def _at_least_0(chosen: PartialFactor) -> Vector:
-    return np.maximum(chosen.residual, 0.0)
+    if candidates is None:
+        chosen = partial_cholesky(kernel, X, n_rows, 0.0, "greedy", rng)
+        pivots, residual, operator = chosen.pivots, chosen.residual, _exact_operator(kernel, X, chosen)
+    else:
+        chosen = partial_cholesky(kernel, X, how.n_landmarks(n_rows), how.tol, how.pivoting, rng, candidates)
+        pivots, features, residual = candidates[chosen.pivots], chosen.factor, chosen.residual
+        if candidates.size < n_rows:
+            landmarks = LandmarkMap(kernel, kernel.points(X, pivots), chosen.triangle)
+            features, residual = landmarks.features_and_residuals(X, diagonal)
+        operator = as_operator(features)
+    residual, trace = np.maximum(residual, 0.0), float(diagonal.sum())
+    return KernelRows(kernel, X, operator, pivots, chosen.triangle, residual, trace, exact=candidates is None)
 
 
 def _exact_operator(kernel: Kernel, X: Any, chosen: PartialFactor) -> Operator:
@@ -170,29 +136,3 @@ def _exact_operator(kernel: Kernel, X: Any, chosen: PartialFactor) -> Operator:
     if n_rows <= _FEW_ROWS or rank < _MANY_FEATURES * n_rows:
         return as_operator(chosen.factor)
     return KnownGramOperator(chosen.factor, np.asarray(kernel.between(X), dtype=np.float64))
-
-
-def take(kernel: Kernel, X: Any, rows: Rows) -> Any:
-    """Some rows; of a kernel matrix the columns too."""
-    return X[np.ix_(rows, rows)] if kernel.function == "precomputed" else X[rows]
-
-
-def named(kernel: Kernel, X: Any, rows: Rows) -> Any:
-    """What the kernel knows some training rows by: the rows, or their places in a kernel matrix."""
-    return rows if kernel.function == "precomputed" else X[rows]
-
-
-def expand(kernel: Kernel, X: Any, support: Any, weights: Vector) -> Vector:
-    """sum_i weights_i k(support_i, x) for every row x, in memory for a few rows at a time."""
-    scores = np.zeros(X.shape[0])
-    if not weights.size:
-        return scores
-    fill = kernel.against(support, np.float64)
-
-    def work(part: slice) -> None:
-        values = np.empty((part.stop - part.start, weights.size))
-        fill(X[part], values)
-        np.matmul(values, weights, out=scores[part])
-
-    map_chunks(work, X.shape[0], 8 * weights.size)
-    return scores
