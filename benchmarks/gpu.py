@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from taufpl.operators import as_operator
-from taufpl.operators.remote import ArrayBlock, LocalBlocks
+from taufpl.operators.remote import ArrayBlock, LocalBlocks, as_block
 from taufpl.problem import RankingProblem, _block_tasks, top_count
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.projection.remote import _device as _device_projection, _tasks as _round_tasks, _top_mean
@@ -67,7 +67,7 @@ def make_data(rows: int, features: int, share: float, shift: float) -> tuple[tor
 
 
 def pose(X: torch.Tensor, is_positive: torch.Tensor, tau: float, reg: float) -> BlockRankingProblem:
-    block = ArrayBlock(X)
+    block = as_block(X)
     blocks = LocalBlocks([block], [_block_tasks.labelled(block, is_positive)])
     m = int(is_positive.sum())
     n = X.shape[0] - m
@@ -87,7 +87,7 @@ def report_products(X: torch.Tensor, bandwidth: float) -> None:
     w = torch.randn(X.shape[1], dtype=torch.float32, device=DEVICE)
     narrow, wide = w[:, None].contiguous(), w[:, None].repeat(1, 8).contiguous()
     host = w.double().cpu().numpy()
-    block = ArrayBlock(X)
+    block = as_block(X)
     ways: dict[str, Callable[[], Any]] = {
         "torch.mv": lambda: torch.mv(X, w),
         "torch.matmul, d x 1": lambda: X @ narrow,

@@ -8,12 +8,21 @@ import pytest
 from block_cases import AWKWARD, projected, projection_task, sizes, strict_array, torch_tensor, vectors_in_blocks
 from projection_cases import draw
 from reference import exact_simplex
-from taufpl.operators.remote import LocalBlocks, NumpyBlock, as_block
+from taufpl.operators.remote import LocalBlocks, as_block
 from taufpl.projection import Thresholds, project_topk_simplex
 from taufpl.projection.remote._distributed import project_by_rounds
 from taufpl.projection.remote._piecewise_linear import Samples
 from taufpl.projection.remote._tasks import Look, Source
 from taufpl.projection.remote._top_mean import top_mean_by_rounds
+
+
+def tally(block, selected, edges):
+    return block.settle(selected.tally_deferred(edges))[0]
+
+
+def fetch(block, selected, *asked):
+    return block.settle(*block.settle(selected.fetch_deferred(*asked)))[0]
+
 
 LIBRARIES = [pytest.param(np.asarray, id="numpy"), strict_array, torch_tensor]
 
@@ -90,12 +99,12 @@ def test_tally_and_fetch_by_hand(convert):
     moves = convert(np.arange(6.0))
     selected = block.select(0.0, 0.0, ((1.0, convert(values)),))
     expected = [[5, 4, 2, 1, 0], [5, 4, 4, 2, 1], [7.5, 4.6, 3.0, 1.0, 0.0]]
-    assert np.allclose(selected.tally(np.array([0.0, 0.6, 1.0, 2.0, 3.0])), expected)
-    sums, inside = selected.fetch(np.array([[0.4, 1.0], [1.0, 2.5]]), moves, 10)
+    assert np.allclose(tally(block, selected, np.array([0.0, 0.6, 1.0, 2.0, 3.0])), expected)
+    sums, inside = fetch(block, selected, np.array([[0.4, 1.0], [1.0, 2.5]]), moves, 10)
     assert np.allclose(sums, [[4, 3.0, 8.0, 10.0], [1, 0.5, 3.0, 1.5]])
     assert np.allclose(inside[0], [[0.5], [2.0]])
     assert np.allclose(inside[1], [[2.0], [4.0]])
-    _, quantiles = selected.fetch(np.array([[0.4, 3.5]]), None, 4)
+    _, quantiles = fetch(block, selected, np.array([[0.4, 3.5]]), None, 4)
     assert np.ndim(quantiles[0]) == 1
     assert {quantiles[0][0], quantiles[0][-1]} == {0.5, 3.0}
 
@@ -105,8 +114,8 @@ def test_ties_at_zero_count_as_at_the_edge(convert):
     block = as_block(convert(np.empty((0, 1))))
     values = np.array([0.0, -0.0, 0.0, 5e-324, -5e-324, 1.0])
     selected = block.select(-1.0, 0.0, ((1.0, convert(values)),))
-    assert selected.tally(np.array([-0.0]))[:2].tolist() == [[2], [5]]
-    sums, inside = selected.fetch(np.array([[-1.0, 0.0], [0.0, 1.0]]), None, 10)
+    assert tally(block, selected, np.array([-0.0]))[:2].tolist() == [[2], [5]]
+    sums, inside = fetch(block, selected, np.array([[-1.0, 0.0], [0.0, 1.0]]), None, 10)
     assert sums[:, 0].tolist() == [5, 1]
     assert [part[0].tolist() for part in inside] == [[-5e-324], [5e-324]]
 
@@ -118,7 +127,7 @@ def test_entries_by_their_excess(convert, is_looked_up):
     values = np.array([0.1, 0.7, 0.3, 2.0, -1.0, 0.3 + 0.4, 0.3])
     selected = block.select(-10.0, 0.25, ((1.0, convert(values)),))
     if is_looked_up:
-        selected.tally(np.zeros(1))
+        tally(block, selected, np.zeros(1))
     shifted = values + 0.25
     for low, cap in ((0.55, 0.4), (0.35, np.inf), (-np.inf, 1.0), (np.inf, 1.0), (-2.0, 1e-9), (9.0, 1.0)):
         rows, excess, capped = block.settle(selected.split_deferred(low, cap))[0]
@@ -135,7 +144,7 @@ def test_answers_that_travel_together(convert):
     X, weights, shift = rng.normal(size=(700, 3)), rng.normal(size=400), np.array([1.0, -1.0, 0.5])
     rows = rng.permutation(700)[:400]
     block = as_block(convert(X))
-    block._chunk_rows = lambda: 64  # several parts, the last one shorter
+    block.rows._chunk_rows = lambda: 64  # several parts, the last one shorter
     selected = block.select(0.0, 0.0, ((2.0, convert(X[:, 0])), (0.0, convert(X[:, 1])), (1.0, convert(X[:, 2]))))
     edges = np.array([0.1, 0.5])
     tally, dual_direction, (gram, total), none = block.settle(
@@ -156,7 +165,8 @@ def test_chords_and_tangents_enclose_the_excess():
     rng = np.random.default_rng(0)
     values = np.concatenate((rng.normal(size=300), np.full(50, 0.25)))
     edges = np.unique(rng.normal(size=9))
-    samples = Samples(edges, *NumpyBlock(np.empty((0, 1))).select(-np.inf, 0.0, ((1.0, values),)).tally(edges))
+    block = as_block(np.empty((0, 1)))
+    samples = Samples(edges, *tally(block, block.select(-np.inf, 0.0, ((1.0, values),)), edges))
     at = np.linspace(-4, 4, 1001)
     excess = np.maximum(values - at[:, None], 0).sum(axis=1)
     assert np.all(samples.chords(len(values))(at) >= excess - 1e-9)
@@ -180,7 +190,7 @@ def test_mean_of_the_largest(k, guess, decimals):
 
 def test_tasks_travel_and_caches_do_not():
     task = Look(Source(0.0, ((1.0, "a"),)), Source(0.0, ((1.0, "a"),)), np.zeros(1), np.zeros(1), (0.0, 0.0))
-    block, state = NumpyBlock(np.ones((3, 1))), {"a": np.arange(3.0)}
+    block, state = as_block(np.ones((3, 1))), {"a": np.arange(3.0)}
     first = task(block, state)
     assert block.scratch
     copy = pickle.loads(pickle.dumps(block))
@@ -191,7 +201,7 @@ def test_tasks_travel_and_caches_do_not():
 
 def test_cache_notices_new_vectors_and_lower_floors():
     source = Source(0.0, ((1.0, "a"),))
-    block = NumpyBlock(np.ones((4, 1)))
+    block = as_block(np.ones((4, 1)))
     state = {"a": np.arange(4.0)}
     assert len(source.above(block, state, 1.0, "x").values) == 3
     assert len(source.above(block, state, 2.0, "x").values) == 3  # still those of the lower floor

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from block_cases import block_problem, cuda_tensor, dual_pair, strict_array, torch_tensor
 from solver_cases import make_data, make_problem, quadratic_program
-from taufpl.operators.remote import LoadedBlock, LocalBlocks
+from taufpl.operators.remote import LazyRows, LocalBlocks
 from taufpl.problem import Loss, top_count
 from taufpl.problem.remote._problem import BlockRankingProblem
 from taufpl.solvers import BlockNewton, Newton, Status
@@ -204,7 +204,7 @@ def test_rows_are_read_anew_and_let_go():
     result = BlockNewton(tol=1e-6).solve(problem)
     assert_certified(problem, X, y, result, 1e-6)
     assert len(loads) - before <= 3 * 4 * (result.n_iter + 3)  # three blocks, at most four times a step
-    assert all(block._rows is None for block in problem.blocks._blocks if isinstance(block, LoadedBlock))
+    assert all(block.rows._loaded is None for block in problem.blocks._blocks if isinstance(block.rows, LazyRows))
 
 
 def test_forks_do_not_disturb_each_other():

@@ -196,11 +196,11 @@ def test_rows_are_kept_if_they_fit(client):
 
     def kept(X):
         with as_blocks(X) as blocks:
-            (name,) = {type(future.result()).__name__ for future in blocks._blocks[:1]}
+            (name,) = {type(future.result().rows).__name__ for future in blocks._blocks[:1]}
         return name
 
-    assert kept(da.zeros((1000, 10))) == "NumpyBlock"
-    assert kept(da.zeros((10_000_000, 100), chunks=(100_000, 100))) == "LazyBlock"
+    assert kept(da.zeros((1000, 10))) == "DenseOperator"
+    assert kept(da.zeros((10_000_000, 100), chunks=(100_000, 100))) == "LazyRows"
 
 
 def test_chunks_that_are_not_what_they_seem_are_noticed(client):
@@ -263,7 +263,7 @@ def test_rows_that_are_standardised_lazily_are_read_once_a_pass(client, form, tm
     with as_blocks(lazy, y, persist=False, block_bytes=1) as blocks:
         assert blocks.n_blocks == 12
         # The way to all rows would be one step for each of twelve chunks, and more.
-        assert max(len(block.result()._load.graph) for block in blocks._blocks) < 12
+        assert max(len(block.result().rows.load.graph) for block in blocks._blocks) < 12
         found, _ = contents(blocks)
     ddof = 1 if form == "frame" else 0
     np.testing.assert_allclose(found, (X - X.mean(axis=0)) / X.std(axis=0, ddof=ddof), atol=1e-12)

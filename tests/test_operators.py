@@ -222,7 +222,7 @@ def test_dense_is_not_copied(name):
 def test_csr_is_not_copied(name):
     X = as_operator(MATRICES[name])
     for part in ("data", "indices", "indptr"):
-        assert np.shares_memory(getattr(X._matrix, part), getattr(MATRICES[name], part))
+        assert np.shares_memory(getattr(X._x, part), getattr(MATRICES[name], part))
 
 
 @pytest.mark.parametrize("make", [shuffled, doubled])

@@ -1,8 +1,8 @@
-"""What every operator shares: its methods, the checks of their arguments, and the count of passes."""
+"""Rows in memory: the methods that all storage formats share, checks of arguments, and the count of passes."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,10 +12,9 @@ from scipy.linalg.blas import dger
 
 from taufpl.operators import _spectral
 from taufpl.operators._row_factor import RowFactor, pivoted_cholesky
+from taufpl.operators._rows import Matrix, Rows, Vector
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Index = NDArray[np.intp]
 
 
 @dataclass
@@ -30,7 +29,7 @@ class PassCount:
         self.value += n_touched / max(1, self.n_stored)
 
 
-class Operator(ABC):
+class Operator(Rows):
     """Linear algebra with the rows x_i of an (n, d) matrix X, made by :func:`as_operator`.
 
     Vectors and matrices go in as anything that NumPy reads as float64, and come out as float64 whatever the type
@@ -61,9 +60,9 @@ class Operator(ABC):
     1.5
     """
 
-    shape: tuple[int, int]
     dtype: np.dtype[Any]
     knows_row_gram: bool = False
+    _x: Any  # the array or sparse matrix
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], passes: PassCount | None) -> None:
         self.shape = shape
@@ -71,6 +70,10 @@ class Operator(ABC):
         self._passes = PassCount(self.n_stored()) if passes is None else passes
         self._row_norms: Vector | None = None
         self._row_factor: RowFactor | None = None
+
+    def __sizeof__(self) -> int:
+        """Bytes of the rows too: what a worker of a cluster counts as used."""
+        return object.__sizeof__(self) + self._stored(None) * self._value_bytes
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -86,25 +89,47 @@ class Operator(ABC):
 
     def matvec(self, w: ArrayLike) -> Vector:
         """X w. One pass."""
-        self._count(None)
-        return self._dot(None, self._vector("w", w, self.shape[1]))
+        return self.dot(w)
 
     def rmatvec(self, v: ArrayLike) -> Vector:
         """X' v. One pass, though rows with v_i = 0 are not read."""
-        self._count(None)
-        return self._add(None, self._vector("v", v, self.shape[0]))
+        return self.add(v)
 
     def matvec_rows(self, w: ArrayLike, rows: ArrayLike) -> Vector:
         """x_i . w for each of the rows."""
-        taken = self._rows(rows)
-        self._count(taken)
-        return self._dot(taken, self._vector("w", w, self.shape[1]))
+        return self.dot(w, rows)
 
     def rmatvec_rows(self, v: ArrayLike, rows: ArrayLike) -> Vector:
         """Sum of v_i x_i over the rows, with v_i in the order of the rows."""
-        taken = self._rows(rows)
+        return self.add(v, rows)
+
+    def dot(self, w: ArrayLike, rows: ArrayLike | None = None, *, exact: bool = False) -> Vector:
+        """x_i . w for each of the rows (None: all of them), always in double precision."""
+        taken = None if rows is None else self._rows(rows)
         self._count(taken)
-        return self._add(taken, self._vector("v", v, len(taken)))
+        return self._dot(taken, self._vector("w", w, self.shape[1]))
+
+    def add(self, values: ArrayLike, rows: ArrayLike | None = None) -> Vector:
+        """Sum of values_i x_i over the rows (None: all of them)."""
+        taken = None if rows is None else self._rows(rows)
+        self._count(taken)
+        return self._add(taken, self._vector("v", values, self.shape[0] if taken is None else len(taken)))
+
+    def moments(self, rows: ArrayLike, shift: Vector) -> tuple[Matrix, Vector]:
+        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over the rows."""
+        taken = self._rows(rows)
+        ones = np.ones(len(taken))
+        return self._gram(taken, ones, shift), self.add(ones, taken) - len(taken) * shift
+
+    def squares(self, rows: ArrayLike | None, axis: int) -> Vector:
+        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
+        if axis == 0:
+            return self.column_squares(rows)
+        return self.row_norms() if rows is None else self.row_norms()[self._rows(rows)]
+
+    def take(self, rows: ArrayLike) -> Any:
+        """A copy of some rows, as an array or a sparse matrix."""
+        return self.take_rows(rows)._x
 
     def gram_rows(self, rows: ArrayLike | None, weights: ArrayLike | None = None) -> Matrix:
         """Sum of weights_i x_i x_i' over the rows (None: all of them), without centring.
@@ -176,10 +201,10 @@ class Operator(ABC):
         """Values stored in the rows (None: in all of them): what a product with them costs."""
         return self._stored(None if rows is None else self._rows(rows))
 
-    def _count(self, rows: Rows | None) -> None:
+    def _count(self, rows: Index | None) -> None:
         self._passes.add(self._stored(rows))
 
-    def _rows(self, rows: ArrayLike | None) -> Rows:
+    def _rows(self, rows: ArrayLike | None) -> Index:
         if rows is None:
             return np.arange(self.shape[0])
         taken = np.asarray(rows)
@@ -200,30 +225,32 @@ class Operator(ABC):
             raise ValueError(f"{name} must have shape ({length},), got {vector.shape}.")
         return vector
 
-    # What a storage must provide. Rows are checked; None stands for all, in order.
+    # What a storage in memory must provide. Rows are checked; None stands for all, in order.
+
+    _value_bytes: int  # bytes that a stored value takes, with its index
 
     @abstractmethod
-    def _stored(self, rows: Rows | None) -> int: ...
+    def _stored(self, rows: Index | None) -> int: ...
 
     @abstractmethod
-    def _dot(self, rows: Rows | None, w: Vector) -> Vector: ...
+    def _dot(self, rows: Index | None, w: Vector) -> Vector: ...
 
     @abstractmethod
-    def _add(self, rows: Rows | None, v: Vector) -> Vector: ...
+    def _add(self, rows: Index | None, v: Vector) -> Vector: ...
 
     @abstractmethod
-    def _gram(self, rows: Rows, weights: Vector, shift: Vector) -> Matrix:
-        """Sum of weights_i (x_i - shift)(x_i - shift)'; a shift that is not zero is the weighted mean."""
+    def _gram(self, rows: Index, weights: Vector, shift: Vector) -> Matrix:
+        """Sum of weights_i (x_i - shift)(x_i - shift)'; sparse rows take 0 or their weighted mean as shift."""
 
     @abstractmethod
-    def _row_gram(self, left: Rows, right: Rows) -> Matrix: ...
+    def _row_gram(self, left: Index, right: Index) -> Matrix: ...
 
     @abstractmethod
-    def _squares(self, rows: Rows) -> tuple[Vector, Vector]:
+    def _squares(self, rows: Index) -> tuple[Vector, Vector]:
         """Sums of squares along each row, and down each column."""
 
     @abstractmethod
-    def _take(self, rows: Rows) -> Self: ...
+    def _take(self, rows: Index) -> Self: ...
 
     @abstractmethod
     def _beside(self, rows: Matrix) -> Operator:

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._blas import one_blas_thread
-from taufpl.operators._threads import n_threads
+from taufpl.operators._threads import n_threads, one_blas_thread
 
 Answer = TypeVar("Answer")
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from taufpl.operators._base import Operator
 from taufpl.operators._csr import CSROperator
 from taufpl.operators._dense import DenseOperator, has_contiguous_rows
+from taufpl.operators._storage import canonical_csr
 
 
 def as_operator(X: Any) -> Operator:
@@ -41,6 +42,11 @@ def as_operator(X: Any) -> Operator:
     >>> as_operator(sparse.eye(3, format="coo"))
     <CSROperator: 3 x 3, float64>
     """
+    return operator_on(X, least_rows=1)
+
+
+def operator_on(X: Any, *, least_rows: int = 0) -> Operator:
+    """Operator on X, as :func:`as_operator` makes it, but of X without rows too: some blocks of a table have none."""
     if isinstance(X, Operator):
         return X
     is_sparse = sparse.issparse(X)
@@ -51,7 +57,7 @@ def as_operator(X: Any) -> Operator:
         )
     if X.dtype.kind not in "fiub":
         raise TypeError(f"X must hold real numbers, got dtype {X.dtype}.")
-    if X.ndim != 2 or 0 in X.shape:
+    if X.ndim != 2 or X.shape[0] < least_rows or not X.shape[1]:
         raise ValueError(f"X must have two dimensions, with rows and columns; got shape {X.shape}.")
     return CSROperator(_as_csr(X)) if is_sparse else DenseOperator(_as_walkable(np.asarray(X)))
 
@@ -70,9 +76,7 @@ def _as_csr(X: Any) -> Any:
     """The same numbers in CSR format, checked: a kernel does not look where an index points."""
     csr = X.tocsr()
     _check_csr(csr)
-    if not csr.has_canonical_format:
-        csr = csr.copy() if csr is X else csr
-        csr.sum_duplicates()
+    csr = canonical_csr(csr)
     index = np.int32 if csr.indices.dtype == csr.indptr.dtype == np.int32 else np.int64
     parts = (
         np.require(csr.data, _real_type(csr.dtype), ["C", "A"]),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taufpl._kernels import _csr as kernels
-from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector, add_square
+from taufpl.operators._base import Index, Operator, PassCount, add_square
 from taufpl.operators._dense import DenseOperator, add_gram, parts
+from taufpl.operators._rows import Matrix, Vector
 from taufpl.operators._threads import n_threads, share
 
 # Groups of rows with a sum each: a fixed number, because the order of additions must not depend on the threads.
@@ -34,27 +36,28 @@ class CSROperator(Operator):
 
     def __init__(self, X: Any, passes: PassCount | None = None) -> None:
         n_rows, n_columns = X.shape
-        self._matrix = X
+        self._x = X
+        self._value_bytes = X.dtype.itemsize + X.indices.itemsize
         self._parts = (X.indptr, X.indices, X.data)
         self._lengths = np.diff(X.indptr)  # every product with some rows adds up theirs
         super().__init__((n_rows, n_columns), X.dtype, passes)
 
-    def _stored(self, rows: Rows | None) -> int:
-        return int(self._matrix.indptr[-1] if rows is None else self._lengths.take(rows).sum(dtype=np.int64))
+    def _stored(self, rows: Index | None) -> int:
+        return int(self._x.indptr[-1] if rows is None else self._lengths.take(rows).sum(dtype=np.int64))
 
-    def _dot(self, rows: Rows | None, w: Vector) -> Vector:
+    def _dot(self, rows: Index | None, w: Vector) -> Vector:
         out = np.empty(self.shape[0] if rows is None else len(rows))
         share(kernels.dot, *self._parts, rows, w, out, work=self._work(len(out)))
         return out
 
-    def _add(self, rows: Rows | None, v: Vector) -> Vector:
+    def _add(self, rows: Index | None, v: Vector) -> Vector:
         work = self._work(len(v))
         group_values = max(_GROUP_VALUES, _VALUES_PER_COLUMN * self.shape[1])
         partial = np.empty((max(1, min(_MOST_GROUPS, int(work) // group_values)), self.shape[1]))
         share(kernels.add, *self._parts, rows, v, partial, work=work)
         return partial[0] if len(partial) == 1 else partial.sum(axis=0)
 
-    def _gram(self, rows: Rows, weights: Vector, shift: Vector) -> Matrix:
+    def _gram(self, rows: Index, weights: Vector, shift: Vector) -> Matrix:
         d = self.shape[1]
         out = np.zeros((d, d))
         work = np.zeros(d)
@@ -70,23 +73,33 @@ class CSROperator(Operator):
         kernels.mirror(out)
         return out
 
-    def _add_dense_gram(self, rows: Rows, weights: Vector, shift: Vector, out: Matrix) -> None:
+    def moments(self, rows: ArrayLike, shift: Vector) -> tuple[Matrix, Vector]:
+        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift; sparse rows are shifted after the products."""
+        taken = self._rows(rows)
+        count, ones = len(taken), np.ones(len(taken))
+        total = self.add(ones, taken) - count * shift
+        crossed = np.outer(shift, total)
+        gram = self._gram(taken, ones, np.zeros(self.shape[1]))
+        gram -= crossed + crossed.T + count * np.outer(shift, shift)
+        return gram, total
+
+    def _add_dense_gram(self, rows: Index, weights: Vector, shift: Vector, out: Matrix) -> None:
         """The same through dense copies of a few rows at a time, for rows that are mostly full."""
         for part in parts(rows, self.shape[1], _CHUNK_VALUES):
-            add_gram(self._matrix[rows[part]].toarray(), None, weights[part], shift, out)
+            add_gram(self._x[rows[part]].toarray(), None, weights[part], shift, out)
 
-    def _row_gram(self, left: Rows, right: Rows) -> Matrix:
-        a = self._matrix[left].astype(np.float64)
-        b = a if right is left else self._matrix[right].astype(np.float64)
+    def _row_gram(self, left: Index, right: Index) -> Matrix:
+        a = self._x[left].astype(np.float64)
+        b = a if right is left else self._x[right].astype(np.float64)
         return np.asarray((a @ b.T).toarray())
 
-    def _squares(self, rows: Rows) -> tuple[Vector, Vector]:
+    def _squares(self, rows: Index) -> tuple[Vector, Vector]:
         along, down = np.empty(len(rows)), np.zeros(self.shape[1])
         kernels.squares(*self._parts, rows, along, down)
         return along, down
 
-    def _take(self, rows: Rows) -> Self:
-        return type(self)(self._matrix[rows], self._passes)
+    def _take(self, rows: Index) -> Self:
+        return type(self)(self._x[rows], self._passes)
 
     def _beside(self, rows: Matrix) -> DenseOperator:
         return DenseOperator(rows, self._passes)
@@ -96,7 +109,7 @@ class CSROperator(Operator):
         return n_rows * self._stored(None) / max(1, self.shape[0])
 
 
-def _even_cuts(work: Vector, n_ranges: int) -> Rows:
+def _even_cuts(work: Vector, n_ranges: int) -> Index:
     """Bounds of ranges with about the same sum of work."""
     upto = np.cumsum(work)
     cuts = np.searchsorted(upto, upto[-1] * np.arange(1, n_ranges) / n_ranges)

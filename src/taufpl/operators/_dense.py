@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._kernels import _csr as triangles, _dense as kernels
-from taufpl.operators._base import Matrix, Operator, PassCount, Rows, Vector
+from taufpl.operators._base import Index, Operator, PassCount
+from taufpl.operators._rows import Matrix, Vector
 from taufpl.operators._threads import n_threads, share
 
 Array = NDArray[Any]
@@ -42,13 +43,14 @@ class DenseOperator(Operator):
     def __init__(self, X: Array, passes: PassCount | None = None) -> None:
         n_rows, n_columns = X.shape
         self._x = X
+        self._value_bytes = X.itemsize
         self._by_rows = has_contiguous_rows(X)
         super().__init__((n_rows, n_columns), X.dtype, passes)
 
-    def _stored(self, rows: Rows | None) -> int:
+    def _stored(self, rows: Index | None) -> int:
         return (self.shape[0] if rows is None else len(rows)) * self.shape[1]
 
-    def _dot(self, rows: Rows | None, w: Vector) -> Vector:
+    def _dot(self, rows: Index | None, w: Vector) -> Vector:
         if self._by_rows:
             return dot(self._x, rows, w)
         if rows is None:
@@ -58,7 +60,7 @@ class DenseOperator(Operator):
             out[part] = add(self._columns(rows[part]), None, w, n_groups=1)
         return out
 
-    def _add(self, rows: Rows | None, v: Vector) -> Vector:
+    def _add(self, rows: Index | None, v: Vector) -> Vector:
         if self._by_rows:
             return add(self._x, rows, v, n_groups=self._n_groups(len(v)))
         if rows is None:
@@ -68,7 +70,7 @@ class DenseOperator(Operator):
             total += dot(self._columns(rows[part]), None, v[part])
         return total
 
-    def _gram(self, rows: Rows, weights: Vector, shift: Vector) -> Matrix:
+    def _gram(self, rows: Index, weights: Vector, shift: Vector) -> Matrix:
         out = np.zeros((self.shape[1], self.shape[1]))
         if self._by_rows:
             add_gram(self._x, rows, weights, shift, out)
@@ -78,7 +80,7 @@ class DenseOperator(Operator):
         triangles.mirror(out)
         return out
 
-    def _row_gram(self, left: Rows, right: Rows) -> Matrix:
+    def _row_gram(self, left: Index, right: Index) -> Matrix:
         out = np.zeros((len(left), len(right)))
         # A few columns at a time: wide rows are copied in parts, not whole.
         step = max(256, _BLAS_VALUES // max(1, len(left), len(right)))
@@ -89,7 +91,7 @@ class DenseOperator(Operator):
             out += a @ b.T
         return out
 
-    def _squares(self, rows: Rows) -> tuple[Vector, Vector]:
+    def _squares(self, rows: Index) -> tuple[Vector, Vector]:
         along, down = np.empty(len(rows)), np.zeros(self.shape[1])
         for part in parts(rows, self.shape[1]):
             squares = np.square(self._copy(rows[part]), dtype=np.float64)
@@ -97,7 +99,7 @@ class DenseOperator(Operator):
             down += squares.sum(axis=0)
         return along, down
 
-    def _take(self, rows: Rows) -> Self:
+    def _take(self, rows: Index) -> Self:
         taken = self._x[rows] if self._by_rows else self._columns(rows).T
         return type(self)(taken, self._passes)
 
@@ -107,11 +109,11 @@ class DenseOperator(Operator):
     def _n_groups(self, n_rows: int) -> int:
         return max(1, min(_MOST_GROUPS, n_rows * self.shape[1] // _GROUP_VALUES))
 
-    def _columns(self, rows: Rows) -> Array:
+    def _columns(self, rows: Index) -> Array:
         """Some rows of an array with contiguous columns, as columns: gathered along the storage."""
         return np.take(self._x.T, rows, axis=1)
 
-    def _copy(self, rows: Rows) -> Array:
+    def _copy(self, rows: Index) -> Array:
         """Some rows, contiguous."""
         return self._x[rows] if self._by_rows else np.ascontiguousarray(self._columns(rows).T)
 
@@ -126,7 +128,7 @@ def is_native(X: Array) -> bool:
     return bool(X.flags.aligned) and X.dtype.isnative
 
 
-def dot(x: Array, rows: Rows | None, w: Vector) -> Vector:
+def dot(x: Array, rows: Index | None, w: Vector) -> Vector:
     """x_i . w for rows of an array with contiguous rows."""
     n_rows = len(x) if rows is None else len(rows)
     out = np.empty(n_rows)
@@ -134,14 +136,14 @@ def dot(x: Array, rows: Rows | None, w: Vector) -> Vector:
     return out
 
 
-def add(x: Array, rows: Rows | None, v: Vector, *, n_groups: int) -> Vector:
+def add(x: Array, rows: Index | None, v: Vector, *, n_groups: int) -> Vector:
     """Sum of v_i x_i over rows of an array with contiguous rows."""
     partial = np.empty((n_groups, x.shape[1]))
     share(kernels.add, x, rows, v, partial, work=len(v) * x.shape[1])
     return partial[0] if n_groups == 1 else partial.sum(axis=0)
 
 
-def add_gram(x: Array, rows: Rows | None, weights: Vector, shift: Vector, out: Matrix) -> None:
+def add_gram(x: Array, rows: Index | None, weights: Vector, shift: Vector, out: Matrix) -> None:
     """Add the sum of weights_i (x_i - shift)(x_i - shift)' to the lower triangle of out."""
     if x.shape[1] <= _KERNEL_COLUMNS:
         _add_gram_kernel(x, rows, weights, shift, out)
@@ -150,7 +152,7 @@ def add_gram(x: Array, rows: Rows | None, weights: Vector, shift: Vector, out: M
             _add_gram_blas(x[part if rows is None else rows[part]], weights[part], shift, out)
 
 
-def _add_gram_kernel(x: Array, rows: Rows | None, weights: Vector, shift: Vector, out: Matrix) -> None:
+def _add_gram_kernel(x: Array, rows: Index | None, weights: Vector, shift: Vector, out: Matrix) -> None:
     d = x.shape[1]
     work = len(weights) * d * d / 16  # in products of a dot product, which take longer: memory is slower
     n_ranges = max(2 * n_threads() if n_threads() > 1 else 1, d * d // 2 // _RANGE_VALUES)

@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from taufpl.operators._base import Matrix, PassCount, Rows
+from taufpl.operators._base import Index, PassCount
 from taufpl.operators._dense import DenseOperator
+from taufpl.operators._rows import Matrix
 
 
 class KnownGramOperator(DenseOperator):
@@ -26,13 +27,13 @@ class KnownGramOperator(DenseOperator):
 
     knows_row_gram = True
 
-    def __init__(self, rows: Matrix, gram: Matrix, index: Rows | None = None, passes: PassCount | None = None) -> None:
+    def __init__(self, rows: Matrix, gram: Matrix, index: Index | None = None, passes: PassCount | None = None) -> None:
         super().__init__(rows, passes)
         self._known = gram
         self._index = np.arange(len(rows)) if index is None else index
 
-    def _row_gram(self, left: Rows, right: Rows) -> Matrix:
+    def _row_gram(self, left: Index, right: Index) -> Matrix:
         return self._known[np.ix_(self._index[left], self._index[right])]
 
-    def _take(self, rows: Rows) -> Self:
+    def _take(self, rows: Index) -> Self:
         return type(self)(self._x[rows], self._known, self._index[rows], self._passes)

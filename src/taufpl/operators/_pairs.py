@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.extmath import safe_sparse_dot
 
 from taufpl.operators._chunks import scratch
+from taufpl.operators._storage import square_sums
 
 Array = NDArray[Any]
 
@@ -30,28 +31,6 @@ _VALUES_AT_ONCE = 1 << 18
 def work_type(*matrices: Any) -> np.dtype[Any]:
     """Type in which pairs of rows are computed: float32 if all are float32, else float64."""
     return np.dtype(np.float32 if all(matrix.dtype == np.float32 for matrix in matrices) else np.float64)
-
-
-def is_dense(X: Any) -> bool:
-    """Whether X holds its zeros too."""
-    return not sparse.issparse(X)
-
-
-def square_sums(X: Any) -> Array:
-    """Squared Euclidean norm of every row, summed in double precision."""
-    if sparse.issparse(X):
-        squares = X.astype(np.float64).power(2)
-        return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
-
-
-def spread(X: Any) -> float:
-    """Variance of all entries of X."""
-    n_entries = X.shape[0] * X.shape[1]
-    if sparse.issparse(X):
-        values = X.tocsr().data.astype(np.float64)
-        return float((values**2).sum() / n_entries - (values.sum() / n_entries) ** 2)
-    return float(X.var(dtype=np.float64))
 
 
 class FixedRows:

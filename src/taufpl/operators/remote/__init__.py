@@ -1,27 +1,26 @@
 """Remote rows: on a device, in files, on the workers of a cluster."""
 
+from taufpl.operators._rows import Matrix, Vector
 from taufpl.operators.remote._arrays import ArrayBlock
 from taufpl.operators.remote._as_blocks import as_blocks, header
+from taufpl.operators.remote._backends import LazyRows, as_block
 from taufpl.operators.remote._blocks import (
     Block,
     Blocks,
     Deferred,
     DeferredReduction,
-    Matrix,
     Ordered,
     Reduction,
     Selected,
     State,
     Sums,
-    Vector,
 )
 from taufpl.operators.remote._file_rows import FileRows
-from taufpl.operators.remote._foreign import rows_on_host
 from taufpl.operators.remote._labels import check_rows, divide, label_counts
-from taufpl.operators.remote._local import LoadedBlock, LocalBlocks, as_block
+from taufpl.operators.remote._local import LocalBlocks
 from taufpl.operators.remote._numpy import NumpyBlock
 from taufpl.operators.remote._order import Entries, order_statistic
-from taufpl.operators.remote._scores import fetched, lazy_labels, linear_scores, map_rows
+from taufpl.operators.remote._scores import fetched, lazy_labels, linear_scores, map_rows, rows_on_host
 
 __all__ = [
     "ArrayBlock",
@@ -31,7 +30,7 @@ __all__ = [
     "DeferredReduction",
     "Entries",
     "FileRows",
-    "LoadedBlock",
+    "LazyRows",
     "LocalBlocks",
     "Matrix",
     "NumpyBlock",

@@ -9,11 +9,10 @@ from taufpl._extras import require
 from taufpl.operators._remote import is_collection
 from taufpl.operators._threads import n_threads
 from taufpl.operators.remote._blocks import Blocks
-from taufpl.operators.remote._foreign import as_floats
-from taufpl.operators.remote._lazy_block import LazyBlock
 from taufpl.operators.remote._local import LocalBlocks
+from taufpl.operators.remote._scores import as_floats
 from taufpl.operators.remote.dask import _source as source
-from taufpl.operators.remote.dask._chunks import first_state
+from taufpl.operators.remote.dask._chunks import first_state, lazy_block
 from taufpl.operators.remote.dask._place import place_on_workers, workers_room
 from taufpl.operators.remote.dask._shared import settle_shared
 
@@ -112,6 +111,6 @@ def _current_client() -> Any:
 
 def _in_this_process(plan: source.Plan) -> LocalBlocks:
     """Blocks that are computed one at a time by each thread; never the whole array."""
-    blocks = [LazyBlock(plan.rows.loader(group), shape) for group, shape in zip(plan.groups, plan.shapes, strict=True)]
+    blocks = [lazy_block(plan.rows.loader(group), shape) for group, shape in zip(plan.groups, plan.shapes, strict=True)]
     states = [first_state(*plan.place(i), plan.load_labels(i)) for i in range(len(blocks))]
     return LocalBlocks(blocks, states)

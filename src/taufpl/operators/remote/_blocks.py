@@ -1,25 +1,24 @@
-"""Rows in blocks, wherever they live: on a device, on the workers of a cluster, on disk.
+"""Remote rows in blocks: on a device, on the workers of a cluster, on disk.
 
 Nothing above this layer holds a vector with an entry a row. Scores, dual variables and labels are the *state* of the
 block whose rows they belong to; what leaves a block is small and adds up over blocks. So one solver serves a tensor on
 a GPU (one block) and a table on a hundred machines (many).
 
 A task is a small picklable object that is called with a block and its state. Tasks are pure: a change returns a new
-state and leaves the old one alone, so that an engine may run it again where a result was lost.
+state and leaves the old one alone, so that a cluster may run the task again where a result was lost.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from taufpl.operators._rows import Matrix, Rows, Vector
 
 # Arrays of the block's own library, and small plain things that go with them.
 State = Mapping[str, Any]
@@ -31,7 +30,7 @@ Sums = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """An answer that is still where the block lives. Several travel to the host together: see `Block.settle`.
+    """An answer that is still where its block is. Several travel to the host together, by `Block.settle`.
 
     Attributes
     ----------
@@ -46,7 +45,7 @@ class Deferred:
 
     @classmethod
     def known(cls, answer: Any) -> Deferred:
-        """One that is on the host already."""
+        """An answer that is on the host already."""
         return cls((), lambda: answer)
 
     @classmethod
@@ -55,14 +54,9 @@ class Deferred:
 
         def finish_all(*host: Any) -> Any:
             arrays = iter(host)
-            return finish(*(later.finish(*(next(arrays) for _ in later.arrays)) for later in asked))
+            return finish(*(each.finish(*(next(arrays) for _ in each.arrays)) for each in asked))
 
-        return cls(tuple(array for later in asked for array in later.arrays), finish_all)
-
-    @classmethod
-    def one(cls, array: Any) -> Deferred:
-        """An array itself."""
-        return cls((array,), lambda host: host)
+        return cls(tuple(array for each in asked for array in each.arrays), finish_all)
 
     @classmethod
     def plain(cls, *arrays: Any) -> Deferred:
@@ -81,29 +75,29 @@ class Selected(ABC):
     Attributes
     ----------
     rows : array
-        Where they are; indices in the block's library.
+        Indices of the entries, in the block's library.
     values : array
-        What they are, in the same order.
+        The entries, in the same order.
     """
 
     rows: Any
     values: Any
 
     @abstractmethod
-    def tally(self, edges: Vector) -> Matrix:
+    def tally_deferred(self, edges: Vector) -> Deferred:
         """For every edge (ascending): how many entries lie above it, how many at it or above, and by how much in all.
 
-        Returns an array of shape (3, number of edges).
+        The answer is an array of shape (3, number of edges).
         """
 
     @abstractmethod
-    def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> tuple[Matrix, list[Matrix | Vector]]:
-        """What lies above every open interval (low, high), and the entries inside.
+    def fetch_deferred(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
+        """Sums over the entries above every open interval (low, high), and the entries inside, in two transfers.
 
-        Returns an array with a row (count, excess over high, sum of moves, sum of excess times moves) for every
-        interval, over the entries at its high end or above; and for every interval an array of shape (2, count) with
-        the entries inside, ascending, and their moves (zeros where moves is None). Where more than `most` entries are
-        inside, quantiles of them stand in: a vector.
+        The answer is to be settled in its turn. It is then an array with a row (count, excess over high, sum of moves,
+        sum of excess times moves) for every interval, over the entries at its high end or above; and for every interval
+        an array of shape (2, count) with the entries inside, ascending, and their moves (zeros where moves is None).
+        Where more than `most` entries are inside, quantiles of them stand in: a vector.
         """
 
     @abstractmethod
@@ -113,28 +107,10 @@ class Selected(ABC):
         Arrays of the block's library, in any order.
         """
 
-    def tally_deferred(self, edges: Vector) -> Deferred:
-        """What `tally` tells, together with other things."""
-        return Deferred.known(self.tally(edges))
-
-    def fetch_deferred(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
-        """What `fetch` tells, in two steps: the answer is something to be settled in its turn."""
-        return Deferred.known(Deferred.known(self.fetch(intervals, moves, most)))
-
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Entries in order.
-
-    Attributes
-    ----------
-    turned : array
-        The entries downward, with their sign turned.
-    places : array
-        Where each was.
-    running : array
-        Sums of the first 1, 2, ... of `turned`.
-    """
+    """The entries downward with their sign turned, where each was, and sums of the first 1, 2, ... of them."""
 
     turned: Any
     places: Any
@@ -152,17 +128,18 @@ class Ordered(Selected):
     @property
     @abstractmethod
     def rows_in_order(self) -> Any:
-        """Where they are."""
+        """Indices of the entries, downward."""
 
 
 class Block(ABC):
-    """Some rows of X, in whatever library they are stored.
+    """Some rows of X, and the library in which vectors with an entry for each of these rows are kept.
 
-    Vectors with an entry a row are arrays of that library (`xp`), in double precision; vectors with an entry a feature
-    go in and come out as NumPy arrays, and are small.
+    Those vectors are arrays of the library, in double precision; vectors with an entry a feature go in and come out as
+    NumPy arrays, and are small.
 
     Attributes
     ----------
+    rows : Rows
     xp : namespace
         The library, by the names of the array API standard.
     shape : tuple of int
@@ -174,33 +151,63 @@ class Block(ABC):
     """
 
     xp: Any
-    shape: tuple[int, int]
-    exact: bool
-    scratch: dict[str, Any]
 
-    @abstractmethod
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.shape, self.exact = rows.shape, rows.exact
+        self.scratch: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "scratch": {}}
+
+    def on(self, rows: Rows) -> Self:
+        """A block of the same kind on other rows of the same shape, without scratch."""
+        other = copy(self)
+        other.rows = rows
+        return other
+
     def dot(self, coef: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
         """x_i . w for every row of the block (one pass) or for some; in double precision throughout if `exact`."""
+        return self.rows.dot(coef, rows, exact=exact)
 
-    @abstractmethod
-    def add(self, values: Any, rows: Any | None) -> Vector:
+    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
         """Sum of values_i x_i over some rows (indices in the block's library; None: all), in double precision."""
+        if not values.shape[0]:
+            return Deferred.known(np.zeros(self.shape[1]))
+        return Deferred((self.rows.add(values, rows),), lambda total: total)
 
-    @abstractmethod
-    def moments(self, rows: Any, shift: Vector) -> tuple[Matrix, Vector]:
+    def moments_deferred(self, rows: Any, shift: Vector) -> Deferred:
         """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over some rows."""
+        if not rows.shape[0]:
+            return Deferred.known((np.zeros((self.shape[1], self.shape[1])), np.zeros(self.shape[1])))
+        return Deferred.plain(*self.rows.moments(rows, shift))
 
-    @abstractmethod
+    def add(self, values: Any, rows: Any | None) -> Vector:
+        """What `add_deferred` answers, at once."""
+        total: Vector = self.settle(self.add_deferred(values, rows))[0]
+        return total
+
     def squares(self, rows: Any) -> Vector:
         """Sum of squares of every column over some rows."""
+        sums: Vector = self.to_host(self.rows.squares(rows, axis=0))[0]
+        return sums
 
-    @abstractmethod
     def norms(self, rows: Any | None = None) -> Any:
         """Squared Euclidean norm of every row of the block (one pass) or of some, in double precision."""
+        return self.rows.squares(rows, axis=1)
 
-    @abstractmethod
     def take(self, rows: Any) -> Any:
         """Some rows on the host, few: a NumPy array or a SciPy matrix."""
+        return self.to_host(self.rows.take(rows))[0]
+
+    def settle(self, *asked: Deferred) -> tuple[Any, ...]:
+        """Bring answers to the host, in one transfer."""
+        all_of_them = Deferred.together(asked, lambda *answers: answers)
+        arrays = all_of_them.arrays
+        answers: tuple[Any, ...] = all_of_them.finish(*(self.to_host(*arrays) if arrays else ()))
+        return answers
+
+    # Vectors: what a library must provide.
 
     @abstractmethod
     def select(self, floor: float, offset: float, terms: Terms, among: Any | None = None) -> Selected:
@@ -208,36 +215,15 @@ class Block(ABC):
 
     @abstractmethod
     def asarray(self, values: Any) -> Any:
-        """Numbers from the host as an array of the block's library, where the block lives."""
+        """Numbers from the host as an array of the block's library, where the block is."""
 
     @abstractmethod
     def to_host(self, *values: Any) -> tuple[Any, ...]:
         """Small arrays and scalars as NumPy arrays, in one transfer where the library lets them travel together."""
 
-    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
-        """What `add` tells, together with other things."""
-        return Deferred.known(self.add(values, rows))
-
-    def moments_deferred(self, rows: Any, shift: Vector) -> Deferred:
-        """What `moments` tells, together with other things."""
-        return Deferred.known(self.moments(rows, shift))
-
+    @abstractmethod
     def combined(self, offset: float, terms: Terms) -> Any:
         """Offset + sum of factor * vector."""
-        (factor, vector), *rest = terms
-        total = offset + factor * vector
-        for factor, vector in rest:
-            total = total + factor * vector
-        return total
-
-    def settle(self, *asked: Deferred) -> tuple[Any, ...]:
-        """Bring answers to the host, in one transfer."""
-        later = Deferred.together(asked, lambda *answers: answers)
-        answers: tuple[Any, ...] = later.finish(*(self.to_host(*later.arrays) if later.arrays else ()))
-        return answers
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "scratch": {}}
 
 
 Reduction = Callable[[Block, State], Sums]

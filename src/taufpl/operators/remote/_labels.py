@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._magnitude import LARGEST_VALUE
+from taufpl.operators._storage import LARGEST_VALUE
 from taufpl.operators.remote._blocks import Block, Blocks, State
 
 Array = NDArray[Any]

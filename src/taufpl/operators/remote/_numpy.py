@@ -1,20 +1,18 @@
-"""Blocks of NumPy arrays and SciPy matrices, on top of the compiled products."""
+"""Vectors of blocks in NumPy arrays."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._base import Operator
-from taufpl.operators._convert import as_operator
-from taufpl.operators._csr import CSROperator
-from taufpl.operators._dense import DenseOperator
-from taufpl.operators.remote._blocks import Block, Deferred, Matrix, Selected, Terms, Vector
+from taufpl.operators._rows import Matrix, Vector
+from taufpl.operators.remote._blocks import Block, Deferred, Selected, Terms
 
-Rows = NDArray[np.intp]
+Index = NDArray[np.intp]
 
 # Entries that are worked on at a time: a few vectors of this length fit the second-level cache.
 _CHUNK = 1 << 14
@@ -23,72 +21,12 @@ N_QUANTILES = 65
 
 
 class NumpyBlock(Block):
-    """Rows of a NumPy array or a SciPy matrix.
-
-    Parameters
-    ----------
-    X : ndarray, SciPy sparse matrix or Operator
-        Whatever :func:`taufpl.operators.as_operator` takes, or an array without rows.
-    """
+    """Rows whose vectors are NumPy arrays."""
 
     xp = np
-    exact = True
 
-    def __init__(self, X: Any) -> None:
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self.scratch = {}
-        # Some blocks of a table may be empty; an operator never is.
-        self._operator: Operator | None = as_operator(X) if self.shape[0] else None
-
-    def dot(self, coef: Vector, rows: Rows | None = None, *, exact: bool = False) -> Vector:
-        """x_i . w for every row of the block or for some."""
-        if self._operator is None or (rows is not None and not len(rows)):
-            return np.zeros(0)
-        return self._operator.matvec(coef) if rows is None else self._operator.matvec_rows(coef, rows)
-
-    def add(self, values: Vector, rows: Rows | None) -> Vector:
-        """Sum of values_i x_i over some rows."""
-        if self._operator is None or not len(values):
-            return np.zeros(self.shape[1])
-        return self._operator.rmatvec(values) if rows is None else self._operator.rmatvec_rows(values, rows)
-
-    def moments(self, rows: Rows, shift: Vector) -> tuple[Matrix, Vector]:
-        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over some rows."""
-        d = self.shape[1]
-        if self._operator is None or not len(rows):
-            return np.zeros((d, d)), np.zeros(d)
-        count, ones = len(rows), np.ones(len(rows))
-        total = self._operator.rmatvec_rows(ones, rows) - count * shift
-        if isinstance(self._operator, CSROperator):  # sparse rows are shifted after they were multiplied
-            gram = self._operator.gram_rows(rows)
-            crossed = np.outer(shift, total)
-            gram -= crossed + crossed.T + count * np.outer(shift, shift)
-        else:
-            gram = self._operator._gram(np.ascontiguousarray(rows), ones, shift)
-        return gram, total
-
-    def squares(self, rows: Rows) -> Vector:
-        """Sum of squares of every column over some rows."""
-        if self._operator is None or not len(rows):
-            return np.zeros(self.shape[1])
-        return self._operator.column_squares(rows)
-
-    def norms(self, rows: Rows | None = None) -> Vector:
-        """Squared norm of every row of the block or of some."""
-        if self._operator is None:
-            return np.zeros(0)
-        norms = self._operator.row_norms()
-        return norms if rows is None else norms[rows]
-
-    def take(self, rows: Rows) -> Any:
-        """A copy of some rows."""
-        if self._operator is None:
-            return np.zeros((0, self.shape[1]))
-        taken = self._operator.take_rows(rows)
-        if isinstance(taken, CSROperator):
-            return taken._matrix
-        assert isinstance(taken, DenseOperator)
-        return taken._x
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sys.getsizeof(self.rows)
 
     def select(self, floor: float, offset: float, terms: Terms, among: Any | None = None) -> NumpySelected:
         """Entries of a linear combination that lie above a floor."""
@@ -98,14 +36,6 @@ class NumpyBlock(Block):
         rows, values = zip(*found, strict=True)
         return NumpySelected(np.concatenate(rows), np.concatenate(values))
 
-    def __sizeof__(self) -> int:
-        """Bytes of the rows: what a worker of a cluster counts as used."""
-        operator = self._operator
-        if operator is None:
-            return object.__sizeof__(self)
-        index = 4 if isinstance(operator, CSROperator) else 0
-        return object.__sizeof__(self) + operator.n_stored() * (operator.dtype.itemsize + index)
-
     def asarray(self, values: Any) -> Any:
         """Numbers from the host as an array."""
         return np.asarray(values)
@@ -114,12 +44,20 @@ class NumpyBlock(Block):
         """Nothing to do: they are there."""
         return values
 
+    def combined(self, offset: float, terms: Terms) -> Any:
+        """Offset + sum of factor * vector."""
+        (factor, vector), *rest = terms
+        total = offset + factor * vector
+        for factor, vector in rest:
+            total = total + factor * vector
+        return total
+
 
 def _chunks(length: int) -> Iterator[slice]:
     return (slice(start, min(start + _CHUNK, length)) for start in range(0, length, _CHUNK))
 
 
-def _select_chunk(part: slice, floor: float, offset: float, terms: Terms, among: Any | None) -> tuple[Rows, Vector]:
+def _select_chunk(part: slice, floor: float, offset: float, terms: Terms, among: Any | None) -> tuple[Index, Vector]:
     (factor, vector), *rest = terms
     total = factor * vector[part]
     for factor, vector in rest:
@@ -135,26 +73,26 @@ def _select_chunk(part: slice, floor: float, offset: float, terms: Terms, among:
 class NumpySelected(Selected):
     """Entries above a floor, in the order of their rows."""
 
-    def __init__(self, rows: Rows, values: Vector) -> None:
+    def __init__(self, rows: Index, values: Vector) -> None:
         self.rows = rows
         self.values = values
 
-    def tally(self, edges: Vector) -> Matrix:
+    def tally_deferred(self, edges: Vector) -> Deferred:
         """Counts above every edge and at it or above, and the excess over it."""
         size = len(edges)
         if not size:
-            return np.zeros((3, 0))
+            return Deferred.known(np.zeros((3, 0)))
         ladder = _Ladder(edges, self.values)
         n_from, excess = ladder.sums()
         middle, at = ladder.middle, ladder.place - 1
         n_at = np.bincount(at[edges[at] == middle], minlength=size)
         n_at[-1] += np.count_nonzero(ladder.beyond == 0.0)
-        return np.vstack((n_from - n_at, n_from, excess))
+        return Deferred.known(np.vstack((n_from - n_at, n_from, excess)))
 
-    def fetch(self, intervals: Matrix, moves: Vector | None, most: int) -> tuple[Matrix, list[Matrix | Vector]]:
-        """What lies above every interval, and the entries inside."""
+    def fetch_deferred(self, intervals: Matrix, moves: Vector | None, most: int) -> Deferred:
+        """Sums over the entries above every interval, and the entries inside."""
         if not len(intervals):
-            return np.zeros((0, 4)), []
+            return Deferred.known(Deferred.known((np.zeros((0, 4)), [])))
         ladder = _Ladder(np.unique(intervals), self.values)
         sums = np.zeros((len(ladder.edges), 4))
         sums[:, 0], sums[:, 1] = ladder.sums()
@@ -165,7 +103,7 @@ class NumpySelected(Selected):
         for low, start in zip(intervals[:, 0], starts, strict=True):
             places = ladder.inside[(ladder.place == start + 1) & (ladder.middle > low)]
             inside.append(self._inside(places, moves, most))
-        return sums[ends], inside
+        return Deferred.known(Deferred.known((sums[ends], inside)))
 
     def split_deferred(self, low: float, cap: float) -> Deferred:
         """Rows and excess of the entries between `low` and `low + cap`, and rows of those above."""
@@ -173,7 +111,7 @@ class NumpySelected(Selected):
         free, capped = np.flatnonzero((over > 0) & (over < cap)), np.flatnonzero((over > 0) & (over >= cap))
         return Deferred.known((self.rows[free], over[free], self.rows[capped]))
 
-    def _inside(self, places: Rows, moves: Vector | None, most: int) -> Matrix | Vector:
+    def _inside(self, places: Index, moves: Vector | None, most: int) -> Matrix | Vector:
         values = self.values[places]
         if len(places) > most:
             ranks = np.linspace(0, len(values) - 1, N_QUANTILES).astype(np.intp)

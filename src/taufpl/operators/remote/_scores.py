@@ -1,4 +1,4 @@
-"""Scores and labels where the rows are: on a device, or chunk by chunk and not before they are asked for."""
+"""Scores and labels of remote rows: on their device, or chunk by chunk and not before they are asked for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from taufpl._extras import require
-from taufpl.operators._compat import is_foreign_array, like, to_numpy
+from taufpl.operators._compat import is_foreign_array, like, namespace, plain, to_numpy
 from taufpl.operators._convert import as_operator
 from taufpl.operators._remote import is_collection
-from taufpl.operators.remote._foreign import array_labels, array_scores, rows_on_host
+from taufpl.operators.remote._backends import as_block
+from taufpl.operators.remote._sparse_torch import is_sparse_tensor
 from taufpl.operators.remote.dask import _source as source
 from taufpl.operators.remote.dask._chunks import join_rows
 
@@ -44,7 +46,7 @@ def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:
     array([2.5, 2.5, 2.5, 2.5, 2.5, 2.5])
     """
     if is_foreign_array(X):
-        return array_scores(X, coef, intercept)
+        return as_block(as_floats(X)).dot(coef, exact=True) + intercept
     n_features = len(X.columns) if source.is_frame(X) else X.shape[1]
     if len(coef) != n_features:
         raise ValueError(f"X has {n_features} features, but {len(coef)} are expected.")
@@ -81,14 +83,17 @@ def _apply(function: Callable[[Any], Vector], chunk: Any) -> Vector:
 
 
 def lazy_labels(scores: Any, classes: NDArray[Any]) -> Any:
-    """The second class where a score is above 0, the first elsewhere: where the scores are, and as lazy."""
+    """The second class for scores above 0, the first for others: on the device of the scores, and as lazy."""
     if is_foreign_array(scores):
-        return array_labels(scores, classes)
+        if classes.dtype.kind not in "fiub":  # text can only be NumPy's
+            return classes[to_numpy(scores > 0).astype(np.intp)]
+        xp = namespace(scores)
+        return xp.take(like(scores, classes), xp.astype(scores > 0, xp.int64), axis=0)
     return scores.map_blocks(chunk_labels, classes, dtype=classes.dtype, meta=classes[:0])
 
 
 def fetched(*values: Any) -> tuple[Any, ...]:
-    """NumPy arrays of what lies elsewhere, and the rest as it is; what waits is computed in one go."""
+    """Remote values as NumPy arrays, and the rest as it is; dask collections are computed together."""
     if any(map(is_collection, values)):
         # Dask warns of arrays and dataframes in one computation.
         arrays = [value.to_dask_array() if source.is_frame(value) else value for value in values]
@@ -98,10 +103,41 @@ def fetched(*values: Any) -> tuple[Any, ...]:
 
 def chunk_scores(chunk: Any, coef: Vector, intercept: float) -> Vector:
     """Scores of one chunk, by the same arithmetic as those of rows in memory."""
-    rows = join_rows([chunk])
-    return as_operator(rows).matvec(coef) + intercept
+    return as_operator(join_rows([chunk])).matvec(coef) + intercept
 
 
 def chunk_labels(scores: Vector, classes: NDArray[Any]) -> NDArray[Any]:
     """Labels of one chunk."""
     return classes[(scores > 0).astype(np.intp)]
+
+
+def as_floats(X: Any) -> Any:
+    """The array itself, or one of double precision where it holds integers or truth values.
+
+    Raises
+    ------
+    TypeError
+        If it holds anything else than real numbers.
+    """
+    layout = str(getattr(X, "layout", "torch.strided"))
+    if layout not in ("torch.strided", "torch.sparse_csr"):
+        raise TypeError(
+            f"X must be a dense tensor or a sparse one in CSR format, got {layout}: X.to_sparse_csr() makes it."
+        )
+    xp = namespace(X)
+    X = plain(X)
+    if xp.isdtype(X.dtype, "real floating") and X.dtype in (xp.float32, xp.float64):
+        return X
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise TypeError(f"X must hold real numbers, got dtype {X.dtype}.")
+    return xp.astype(X, xp.float64)
+
+
+def rows_on_host(X: Any) -> Any:
+    """X itself; or, of an array of another library, the same rows as a NumPy array or a SciPy CSR matrix of floats."""
+    if not is_foreign_array(X):
+        return X
+    X = as_floats(X)
+    if not is_sparse_tensor(X):
+        return to_numpy(X)
+    return sparse.csr_array(tuple(map(to_numpy, (X.values(), X.col_indices(), X.crow_indices()))), tuple(X.shape))

@@ -1,12 +1,12 @@
-"""Blocks of sparse PyTorch tensors in CSR format."""
+"""Rows of sparse PyTorch tensors in CSR format."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from taufpl._extras import require
-from taufpl.operators.remote._arrays import ArrayBlock
-from taufpl.operators.remote._blocks import Deferred, Vector
+from taufpl.operators._rows import Vector
+from taufpl.operators.remote._arrays import ArrayRows
 
 
 def is_sparse_tensor(X: Any) -> bool:
@@ -14,7 +14,7 @@ def is_sparse_tensor(X: Any) -> bool:
     return str(getattr(X, "layout", "")) == "torch.sparse_csr"
 
 
-class SparseTorchBlock(ArrayBlock):
+class SparseTorchRows(ArrayRows):
     """Rows of a sparse PyTorch tensor.
 
     PyTorch multiplies such a tensor by a vector, but takes no rows out of it. What concerns some rows is therefore done
@@ -30,58 +30,42 @@ class SparseTorchBlock(ArrayBlock):
         super().__init__(X)
         self._starts, self._columns, self._values = X.crow_indices(), X.col_indices(), X.values()
 
-    def dot(self, coef: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
-        """x_i . w for every row of the block or for some."""
+    def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
+        """x_i . w for each of the rows."""
         if rows is None and (self.exact or not exact):
-            return super().dot(coef, None)
-        if rows is None:
-            rows = self._all_rows()
-        places, owners = self._stored(rows)
-        w = self._feature(coef, self.xp.float64)
-        products = self._doubles(places) * w[self._columns[places]]
-        return self._zeros(rows.shape[0]).index_add_(0, owners, products)
+            return super().dot(w)
+        values, columns, owners, n_rows = self._stored(rows)
+        products = values * self._feature(w, self.library.xp.float64)[columns]
+        return self.library.zeros(n_rows).index_add_(0, owners, products)
 
-    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
-        """Sum of values_i x_i over some rows, together with other things."""
-        places, owners = self._stored(self._all_rows() if rows is None else rows)
-        products = self._doubles(places) * values[owners]
-        return Deferred.one(self._zeros(self.shape[1]).index_add_(0, self._columns[places], products))
+    def add(self, values: Any, rows: Any | None = None) -> Any:
+        """Sum of values_i x_i over the rows."""
+        stored, columns, owners, _ = self._stored(rows)
+        return self.library.zeros(self.shape[1]).index_add_(0, columns, stored * values[owners])
 
-    def squares(self, rows: Any) -> Vector:
-        """Sum of squares of every column over some rows."""
-        places, _ = self._stored(rows)
-        squares = self._doubles(places) ** 2
-        return self._vector(self._zeros(self.shape[1]).index_add_(0, self._columns[places], squares))
+    def squares(self, rows: Any | None, axis: int) -> Any:
+        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
+        values, columns, owners, n_rows = self._stored(rows)
+        places, length = (columns, self.shape[1]) if axis == 0 else (owners, n_rows)
+        return self.library.zeros(length).index_add_(0, places, values**2)
 
     def take(self, rows: Any) -> Any:
-        """Some rows as a NumPy array."""
-        return self.to_host(self._dense(rows))[0]
+        """Some rows as a dense tensor of double precision."""
+        return self._doubles(rows)
 
-    def _parts(self, rows: Any | None) -> Any:
-        """Some rows in double precision and dense, a few at a time, with their places."""
-        taken = self._all_rows() if rows is None else rows
-        step = self._chunk_rows()
-        for start in range(0, taken.shape[0], step):
-            at = slice(start, min(start + step, taken.shape[0]))
-            yield self._dense(taken[at]), at
+    def _doubles(self, rows: Any) -> Any:
+        """Rows at a slice or at indices, dense and in double precision."""
+        values, columns, owners, n_rows = self._stored(rows)
+        dense = self.library.zeros(n_rows * self.shape[1])
+        return dense.index_add_(0, owners * self.shape[1] + columns, values).reshape(n_rows, self.shape[1])
 
-    def _all_rows(self) -> Any:
-        return require("torch", "gpu", "for sparse tensors").arange(self.shape[0], device=self._device)
-
-    def _stored(self, rows: Any) -> tuple[Any, Any]:
-        """Positions of the values stored in some rows, and which of these rows each belongs to."""
-        torch = require("torch", "gpu", "for sparse tensors")
+    def _stored(self, rows: Any | None) -> tuple[Any, Any, Any, int]:
+        """Values stored in some rows in double precision, their columns and the rows' numbers, and how many rows."""
+        torch, device = require("torch", "gpu", "for sparse tensors"), self.library.device
+        if rows is None or isinstance(rows, slice):
+            rows = torch.arange(*(rows or slice(None)).indices(self.shape[0]), device=device)
         counts = self._starts[rows + 1] - self._starts[rows]
-        owners = torch.repeat_interleave(torch.arange(rows.shape[0], device=self._device), counts)
+        owners = torch.repeat_interleave(torch.arange(rows.shape[0], device=device), counts)
         before = torch.cumsum(counts, 0) - counts
-        places = torch.arange(owners.shape[0], device=self._device) - before[owners] + self._starts[rows][owners]
-        return places, owners
-
-    def _doubles(self, places: Any) -> Any:
-        return self._values[places].to(self.xp.float64)
-
-    def _dense(self, rows: Any) -> Any:
-        places, owners = self._stored(rows)
-        dense = self._zeros(rows.shape[0] * self.shape[1])
-        dense.index_add_(0, owners * self.shape[1] + self._columns[places], self._doubles(places))
-        return dense.reshape(rows.shape[0], self.shape[1])
+        places = torch.arange(owners.shape[0], device=device) - before[owners] + self._starts[rows][owners]
+        return self._values[places].to(self.library.xp.float64), self._columns[places], owners, int(rows.shape[0])

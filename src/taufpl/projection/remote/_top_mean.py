@@ -60,7 +60,8 @@ class LookAtTop:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """An array, to be added up over blocks."""
-        return (self.source.above(block, state, float(self.edges[0]), "top").tally(self.edges),)
+        above = self.source.above(block, state, float(self.edges[0]), "top")
+        return block.settle(above.tally_deferred(self.edges))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from typing import Any, Self
 from uuid import uuid4
 
 from taufpl._extras import require
+from taufpl.operators.remote._backends import with_own_rows
 from taufpl.operators.remote._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
-from taufpl.operators.remote.dask._chunks import open_block
 
 # So many results are added up by one task, on a worker.
 _FAN_IN = 8
@@ -211,15 +211,15 @@ def _weight(result: Any) -> int:
 
 
 def _reduce(packed: bytes, block: Block, held: _Held) -> Any:
-    return pickle.loads(packed)(open_block(block), held[0])
+    return pickle.loads(packed)(with_own_rows(block), held[0])
 
 
 def _change(packed: bytes, block: Block, held: _Held) -> _Held:
-    return pickle.loads(packed)(open_block(block), held[0]), None
+    return pickle.loads(packed)(with_own_rows(block), held[0]), None
 
 
 def _change_and_reduce(packed: bytes, block: Block, held: _Held) -> _Held:
-    state, sums = pickle.loads(packed)(open_block(block), held[0])
+    state, sums = pickle.loads(packed)(with_own_rows(block), held[0])
     return state, sums
 
 

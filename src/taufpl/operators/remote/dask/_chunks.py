@@ -11,8 +11,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from taufpl._extras import require
-from taufpl.operators.remote._blocks import Block, State
-from taufpl.operators.remote._lazy_block import LazyBlock
+from taufpl.operators.remote._backends import LazyRows, as_rows
+from taufpl.operators.remote._blocks import State
 from taufpl.operators.remote._numpy import NumpyBlock
 
 Array = NDArray[Any]
@@ -78,17 +78,12 @@ def hold_rows(chunks: Sequence[Any], shape: tuple[int, int]) -> NumpyBlock:
             f"The chunks of X are not what X says they are: {shape} was expected, {rows.shape} was computed. "
             "Does a function of map_blocks drop rows? compute_chunk_sizes() counts them."
         )
-    return NumpyBlock(rows)
+    return NumpyBlock(as_rows(rows))
 
 
-def hold_loader(loader: Loader, shape: tuple[int, int]) -> LazyBlock:
+def lazy_block(loader: Loader, shape: tuple[int, int]) -> NumpyBlock:
     """A block that is read anew for every task that needs it."""
-    return LazyBlock(loader, shape)
-
-
-def open_block(block: Block) -> Block:
-    """The block that a task is given: what it loads goes with it."""
-    return block.anew() if isinstance(block, LazyBlock) else block
+    return NumpyBlock(LazyRows(loader, shape))
 
 
 def first_state(number: int, start: int, n_rows: int, chunks: Sequence[Any] | None) -> State:

@@ -12,7 +12,7 @@ import numpy as np
 
 from taufpl._extras import require
 from taufpl.operators.remote.dask._blocks import DaskBlocks
-from taufpl.operators.remote.dask._chunks import held_state, hold_loader, hold_rows
+from taufpl.operators.remote.dask._chunks import held_state, hold_rows, lazy_block
 from taufpl.operators.remote.dask._source import Chunks, Plan, Room, check_inside
 
 
@@ -77,7 +77,7 @@ def _kept(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) ->
 def _read(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
     loaders = [plan.rows.loader(plan.groups[i]) for i in numbers]
     shapes = [plan.shapes[i] for i in numbers]
-    return list(client.map(hold_loader, loaders, shapes, pure=False, key="taufpl-rows", **where))
+    return list(client.map(lazy_block, loaders, shapes, pure=False, key="taufpl-rows", **where))
 
 
 def _states(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
