@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from taufpl.experiments import _paper
-from taufpl.experiments._box_search import Rule, ranking_score, share_with_ties
-from taufpl.experiments._data import Data, in_unit_rows, read
+from taufpl.experiments._box_search import DecisionRule, ranking_score, share_with_ties
 from taufpl.experiments._early_end import early_ends
-from taufpl.experiments._methods import Direction
-from taufpl.experiments._tasks import Settings, split
+from taufpl.experiments._methods import LinearScore
+from taufpl.experiments._paper import LabelledData, in_unit_rows, read
+from taufpl.experiments._trials import RunSettings
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Newton
@@ -46,21 +46,18 @@ def _to_interval(X: Any) -> Any:
 FORMS: dict[str, Callable[[Any], Any]] = {"source": lambda X: X, "interval": _to_interval, "unit": in_unit_rows}
 
 
-def one_split(data: Data, number: int, tau: float, scale: float, regs: list[float]) -> np.ndarray:
+def one_split(data: LabelledData, number: int, tau: float, scale: float, regs: list[float]) -> np.ndarray:
     """Shares by rule (the ends, then the optimum), reg and way of counting ties."""
-    train, test = split(data, Settings().seed_of(number))
-    operator, y = as_operator(data.X[train]), data.y[train]
+    train, test = data.split(RunSettings().seed_of(number))
+    operator, y = as_operator(train.X), train.y
     norm, negative = operator.spectral_norm(), np.flatnonzero(y == 0)
     k = top_count(scale * tau, negative.size) if scale else 1
     every = []
     for reg in regs:
         problem = RankingProblem(operator, np.flatnonzero(y == 1), negative, k, reg)
         coefs = [*early_ends(problem, ENDS, norm, MAX_STEPS), Newton(tol=1e-4).solve(problem).coef]
-        rules = [Rule(Direction(coef)) for coef in coefs]
-        X_test, y_test = data.X[test], data.y[test]
-        every.append(
-            [(ranking_score(r, X_test, y_test, [tau])[0], share_with_ties(r, X_test, y_test, tau)) for r in rules]
-        )
+        rules = [DecisionRule(LinearScore(coef)) for coef in coefs]
+        every.append([(ranking_score(rule, *test, [tau])[0], share_with_ties(rule, *test, tau)) for rule in rules])
     return np.array(every).transpose(1, 0, 2)
 
 
@@ -79,7 +76,7 @@ def main() -> None:
     source = read(arguments.dataset)
     if arguments.form != "source" and not isinstance(source.X, np.ndarray):
         parser.error(f"{arguments.dataset} is sparse; only dense data have other forms than that at their source.")
-    data = Data(FORMS[arguments.form](source.X), source.y)
+    data = LabelledData(FORMS[arguments.form](source.X), source.y)
     print(f"{arguments.dataset}, form: {arguments.form}, {arguments.splits} splits\n")
     print(f"| tau | method | {' | '.join(f'stopped at {end:g}' for end in ENDS)} | optimum | paper |")
     print("|---" * (len(ENDS) + 4) + "|")

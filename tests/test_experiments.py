@@ -14,12 +14,13 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from taufpl import TauFPLRanker
 from taufpl.datasets import load_heart
-from taufpl.experiments import EXPERIMENTS, _classification, _classification_report, _paper, _ranking_report, reproduce
-from taufpl.experiments._box_search import Rule
-from taufpl.experiments._data import read
-from taufpl.experiments._methods import CHOOSERS, Choice
-from taufpl.experiments._summary import classifier_cells, mean, ranking_cells
-from taufpl.experiments._tasks import Settings, Task
+from taufpl.experiments import EXPERIMENTS, Trial, _classification, _paper, _ranking, reproduce
+from taufpl.experiments._box_search import DecisionRule
+from taufpl.experiments._classification import classifier_cells
+from taufpl.experiments._methods import CHOOSERS, ChosenScorer
+from taufpl.experiments._paper import LabelledData, read
+from taufpl.experiments._summary import mean
+from taufpl.experiments._trials import RunSettings
 
 
 def read_rounds(path) -> list[dict]:
@@ -32,7 +33,7 @@ def test_the_papers_figures_are_all_there():
         _paper.figure("ranking", dataset, tau, method)
         for dataset in _paper.datasets("ranking")
         for tau in _paper.taus("ranking", dataset)
-        for method in _paper.methods("ranking")
+        for method in ("CS-SVM", "TopPush", "SVM-pAUC-tight", "tau-Rank", "2tau-Rank")
     ]
     assert len(ranking) == 90
     assert sum(figure is None for figure in ranking) == 16, "SVM-pAUC-tight ran on heart alone"
@@ -50,7 +51,7 @@ def test_a_round_can_be_checked_by_hand(tmp_path):
     rows = read_rounds(tmp_path / "ranking" / "rounds.csv")
     assert len(rows) == 4
     for row in rows:
-        seed = Settings(0).seed_of(int(row["round"]))
+        seed = RunSettings(0).seed_of(int(row["round"]))
         splitter = StratifiedShuffleSplit(1, test_size=1 / 3, random_state=seed)
         train, test = next(splitter.split(X, y))
         train.sort()
@@ -97,10 +98,11 @@ def test_held_out_negatives_see_neither_search_nor_fit(monkeypatch):
         seen["chosen_on"], seen["criterion"] = X[:, 0], criterion
         model = ById()
         model.classes_ = np.array([0, 1])
-        return [Choice(Rule(model), {}, 0, 0, 0.0, 0.0, False) for _ in taus]
+        return [ChosenScorer(DecisionRule(model), {}, 0, 0, 0.0) for _ in taus]
 
     monkeypatch.setitem(CHOOSERS, "CS-SVM", choose)
-    rows = _classification._decide_guaranteed(Task("any", "CS-SVM np", 3, 2), X, y, X[:5], [0.05, 0.001], Settings())
+    trial = Trial("any", "CS-SVM np", 3, 2)
+    every = _classification._decide_guaranteed(trial, LabelledData(X, y), X[:5], [0.05, 0.001], RunSettings())
     calibrated_on = seen["scored"][0]
     assert calibrated_on.size == 300
     assert (calibrated_on < 600).all()
@@ -108,9 +110,9 @@ def test_held_out_negatives_see_neither_search_nor_fit(monkeypatch):
     assert len(set(calibrated_on) | set(seen["chosen_on"])) == n
     assert seen["criterion"] == "ranking"
     # .001 needs 2,995 negatives: it is refused, and said so.
-    assert rows[0]["alarms"] is not None
-    assert rows[1]["alarms"] is None
-    assert "300 negatives are too few" in rows[1]["note"]
+    assert every[0].alarms is not None
+    assert every[1].alarms is None
+    assert "300 negatives are too few" in every[1].note
 
 
 def test_means_and_errors_by_hand():
@@ -136,14 +138,14 @@ def test_tables_show_ours_the_papers_and_what_was_not_run():
         for method, shares in (("tau-Rank", (0.5, 0.6)), ("CS-SVM", (0.56, 0.58)))
         for number, share in enumerate(shares)
     ]
-    cells = ranking_cells(rows)
-    table = _ranking_report.table(cells, {**cells, ("heart", 0.05, "CS-SVM"): mean([0.6, 0.62])})
+    cells = _ranking.share_cells(rows)
+    table = _ranking.table(cells, {**cells, ("heart", 0.05, "CS-SVM"): mean([0.6, 0.62])})
     [line] = [line for line in table.splitlines() if line.startswith("| heart | 5 %")]
     assert ".550 ± .050<br>paper .541" in line
     assert ".570 ± .010 (.610)<br>paper .526" in line
     assert "`taufpl reproduce ranking --dataset real-sim`" in table
     assert "–<br>paper .391" in table
-    summary = _ranking_report.against_paper(cells) + _ranking_report.against_rivals(cells)
+    summary = _ranking.against_paper(cells) + _ranking.against_rivals(cells)
     assert (
         "tau-Rank: at or above the paper's figure minus one standard error in 1 of 1 cells, above it in 1." in summary
     )
@@ -159,7 +161,7 @@ def test_a_dataset_in_two_forms_is_counted_once_in_each(tmp_path):
         for dataset, tau, share in (("heart", ".05", ".6"), ("spambase", ".01", ".4"), ("spambase-unit", ".01", ".5"))
         for number in range(2)
     ]  # fmt: skip
-    path, *_ = _ranking_report.write(rows, tmp_path, "command")
+    path, *_ = _ranking.write(rows, tmp_path, "command")
     source, unit = path.read_text("utf-8").split("### With ")[1:]
     assert source.startswith("features as at their source")
     assert unit.startswith("spambase-unit in the place of spambase")
@@ -185,15 +187,15 @@ def test_the_classification_summary_compares_like_with_like():
         for method, fpr, tpr in (("tau-FPL", "0.04", "0.5"), ("2tau-FPL", "0.04", "0.54"), ("CS-SVM", "0.2", "0.9"))
     ]
     cells = classifier_cells(rows)
-    summary = _classification_report.summary(cells)
+    summary = _classification.summary(cells)
     # .5 against the paper's .468, .46 against its .514; the better of ours against the better of theirs.
     assert "- tau-FPL: NP-score of the mean rates at or under the paper's in 0 of 1 cells." in summary
     assert "- 2tau-FPL: NP-score of the mean rates at or under the paper's in 1 of 1 cells." in summary
     assert (
         "- The better of tau-FPL and 2tau-FPL: NP-score of the mean rates at or under the paper's in 1 of 1" in summary
     )
-    assert "(.040, .540), **.460**" in _classification_report.score_table(cells)
-    assert "| heart | 5 % | – | – | 1.00 | – | 0.00 | 0.00 | – |" in _classification_report.violation_table(
+    assert "(.040, .540), **.460**" in _classification.score_table(cells)
+    assert "| heart | 5 % | – | – | 1.00 | – | 0.00 | 0.00 | – |" in _classification.violation_table(
         cells, _classification.OWN
     )
 
@@ -207,13 +209,13 @@ def test_unknown_names_are_answered_with_the_known():
         reproduce("ranking", methods=["SVM"])
 
 
-def test_tasks_leave_as_many_rows_as_they_promise():
+def test_trials_leave_as_many_rows_as_they_promise():
     experiment = EXPERIMENTS["classification"]
-    tasks = experiment.plan(["heart", "breast-cancer"], ["CS-LR"], 2, True)
-    assert [(task.dataset, task.round, task.n_rows) for task in tasks] == [
+    trials = experiment.plan(["heart", "breast-cancer"], ["CS-LR"], 2, True)
+    assert [(trial.dataset, trial.round, trial.n_rows) for trial in trials] == [
         ("breast-cancer", 0, 3), ("breast-cancer", 1, 3), ("heart", 0, 2), ("heart", 1, 2),
     ]  # fmt: skip
-    assert len(experiment.work(Task("heart", "CS-LR", 0, 2), Settings(coarse=True))) == 2
+    assert len(experiment.work(Trial("heart", "CS-LR", 0, 2), RunSettings(coarse=True))) == 2
 
 
 def command(*arguments: str, **options) -> subprocess.CompletedProcess:

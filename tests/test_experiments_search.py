@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from taufpl.experiments._box_search import (
-    Axis,
     BoxSearch,
-    Rule,
+    DecisionRule,
+    GridAxis,
     minus_np_score,
     np_score,
     ranking_score,
@@ -39,7 +39,7 @@ def fitter(quality, asked: list | None = None):
     def fit_points(X, y, points):
         if asked is not None:
             asked.append(list(points))
-        return [Rule(Known(quality(**params))) for params in points]
+        return [DecisionRule(Known(quality(**params))) for params in points]
 
     return fit_points
 
@@ -52,7 +52,7 @@ def bump(centre: float):
 @pytest.mark.parametrize("centre", [-5, -2, 0, 1, 4])
 def test_grows_to_the_optimum_on_either_side(centre):
     X, y = known_data()
-    search = BoxSearch(fitter(bump(centre)), [Axis("reg", 10.0, -2, 1)], [0.1], "ranking").run(X, y, 0)
+    search = BoxSearch(fitter(bump(centre)), [GridAxis("reg", 10.0, -2, 1)], [0.1], "ranking").run(X, y, 0)
     assert search.params(search.best(0))["reg"] == pytest.approx(10.0**centre)
     # One step beyond the optimum is needed to know that it is one, and no more.
     assert min(search.scores)[0] == min(-2, centre - 1)
@@ -61,16 +61,16 @@ def test_grows_to_the_optimum_on_either_side(centre):
 
 def test_growth_is_bounded():
     X, y = known_data()
-    search = BoxSearch(fitter(bump(8)), [Axis("reg", 10.0, 0, 1)], [0.1], "ranking", max_growth=3).run(X, y, 0)
+    search = BoxSearch(fitter(bump(8)), [GridAxis("reg", 10.0, 0, 1)], [0.1], "ranking", max_growth=3).run(X, y, 0)
     assert max(search.scores) == (4,)
-    flat = BoxSearch(fitter(bump(-99)), [Axis("reg", 10.0, 0, 1)], [0.1], "ranking").run(X, y, 0)
+    flat = BoxSearch(fitter(bump(-99)), [GridAxis("reg", 10.0, 0, 1)], [0.1], "ranking").run(X, y, 0)
     assert set(flat.scores) == {(0,), (1,)}, "all points are level: nothing to gain by growing"
 
 
 def test_equals_go_to_the_most_regularised_and_fits_are_counted():
     X, y = known_data()
     asked: list = []
-    search = BoxSearch(fitter(lambda reg: 0.5, asked), [Axis("reg", 10.0, -3, 2)], [0.1], "ranking").run(X, y, 0)
+    search = BoxSearch(fitter(lambda reg: 0.5, asked), [GridAxis("reg", 10.0, -3, 2)], [0.1], "ranking").run(X, y, 0)
     assert search.params(search.best(0)) == {"reg": 100.0}
     assert search.n_fits == sum(len(points) for points in asked) == 30
     assert [params["reg"] for params in asked[0]] == sorted((params["reg"] for params in asked[0]), reverse=True)
@@ -82,7 +82,7 @@ def test_grows_along_the_axis_that_needs_it():
     def quality(reg, cost):
         return max(0.0, 0.9 - 0.1 * abs(math.log10(reg)) - 0.1 * abs(math.log2(cost) - 5))
 
-    axes = [Axis("reg", 10.0, -1, 1), Axis("cost", 2.0, 0, 2)]
+    axes = [GridAxis("reg", 10.0, -1, 1), GridAxis("cost", 2.0, 0, 2)]
     search = BoxSearch(fitter(quality), axes, [0.1], "ranking").run(X, y, 0)
     assert search.best(0) == (0, 5)
     assert {point[0] for point in search.scores} == {-1, 0, 1}
@@ -105,9 +105,9 @@ def test_each_tolerance_has_its_own_best():
             return X @ self.w
 
     def fit_points(X, y, points):
-        return [Rule(Direction(**params)) for params in points]
+        return [DecisionRule(Direction(**params)) for params in points]
 
-    search = BoxSearch(fit_points, [Axis("reg", 10.0, 0, 1)], [0.001, 0.5], "ranking", max_growth=0).run(X, y, 0)
+    search = BoxSearch(fit_points, [GridAxis("reg", 10.0, 0, 1)], [0.001, 0.5], "ranking", max_growth=0).run(X, y, 0)
     assert (search.best(0), search.best(1)) == ((0,), (1,))
 
 
@@ -121,15 +121,15 @@ def test_scores_by_hand():
 
     X = scores[:, np.newaxis]
     # tau = .25: one negative may be above; the second largest is 4, and a tie with it does not count as above.
-    assert ranking_score(Rule(Given()), X, y, [0.25, 0.5]).tolist() == [0.25, 0.75]
+    assert ranking_score(DecisionRule(Given()), X, y, [0.25, 0.5]).tolist() == [0.25, 0.75]
     # The second largest negative is alone at its level, so that a positive that ties with it gains nothing.
-    assert share_with_ties(Rule(Given()), X, y, 0.25) == 0.25
+    assert share_with_ties(DecisionRule(Given()), X, y, 0.25) == 0.25
     tied = np.array([5.0, 4.0, 4.0, 2.0, 6.0, 4.0, 4.0, 1.0])[:, np.newaxis]
     # Two negatives may be above: the 5, and one of the two that share the level 4 with two positives.
-    assert share_with_ties(Rule(Given()), tied, y, 0.5) == 0.25 + 0.5 * 0.5
+    assert share_with_ties(DecisionRule(Given()), tied, y, 0.5) == 0.25 + 0.5 * 0.5
     # A threshold at 0 lets everything through.
-    assert minus_np_score(Rule(Given()), X, y, [0.25]).tolist() == [-(1 / 0.25 - 1)]
-    shifted = Rule(Given(), train_negatives=np.array([0.0, 4.5, 1.0, 2.0]))
+    assert minus_np_score(DecisionRule(Given()), X, y, [0.25]).tolist() == [-(1 / 0.25 - 1)]
+    shifted = DecisionRule(Given(), train_negatives=np.array([0.0, 4.5, 1.0, 2.0]))
     assert shifted.threshold(0.25) == 2.0
     assert minus_np_score(shifted, X, y, [0.25]).tolist() == [-(0.75 / 0.25 - 0.75)]
     assert rates(scores > 3.2, y) == (0.5, 0.75)

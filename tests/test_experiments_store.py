@@ -9,31 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from taufpl.experiments._runner import run_tasks
-from taufpl.experiments._store import RoundsFile
-from taufpl.experiments._tasks import Settings, Task
+from taufpl.experiments._trials import RoundsFile, RunSettings, Trial, run_trials
 
-COLUMNS = ("dataset", "method", "round", "tau", "share")
+COLUMNS = ("tau", "share")
 SETTINGS = {"seed": 0}
 
 
-def rows_of(task: Task) -> list[dict]:
-    return [
-        {"dataset": task.dataset, "method": task.method, "round": task.round, "tau": tau, "share": 0.25 * tau}
-        for tau in (0.1, 0.2)
-    ]
-
-
-TASKS = [Task("a, with a comma", "m", number, 2) for number in range(4)]
+ROWS = [{"tau": tau, "share": 0.25 * tau} for tau in (0.1, 0.2)]
+TRIALS = [Trial("a, with a comma", "m", number, 2) for number in range(4)]
 
 
 def test_finished_rounds_come_back(tmp_path):
     store = RoundsFile(tmp_path / "new", COLUMNS, SETTINGS)
-    assert store.keep_complete(TASKS) == set()
-    store.append(rows_of(TASKS[0]))
-    store.append(rows_of(TASKS[2]))
+    assert store.keep_complete(TRIALS) == set()
+    store.append(TRIALS[0], ROWS)
+    store.append(TRIALS[2], ROWS)
     again = RoundsFile(tmp_path / "new", COLUMNS, SETTINGS)
-    assert again.keep_complete(TASKS) == {TASKS[0].key, TASKS[2].key}
+    assert again.keep_complete(TRIALS) == {TRIALS[0].key, TRIALS[2].key}
     assert again.rows == store.rows
     assert [float(row["share"]) for row in again.rows] == [0.025, 0.05, 0.025, 0.05]
 
@@ -41,39 +33,39 @@ def test_finished_rounds_come_back(tmp_path):
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_torn_end_is_dropped_whole(tmp_path, cut):
     store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
-    store.keep_complete(TASKS)
-    store.append(rows_of(TASKS[0]))
-    store.append(rows_of(TASKS[1]))
+    store.keep_complete(TRIALS)
+    store.append(TRIALS[0], ROWS)
+    store.append(TRIALS[1], ROWS)
     text = store.path.read_bytes()
     store.path.write_bytes(text[:-cut])
     again = RoundsFile(tmp_path, COLUMNS, SETTINGS)
-    assert again.keep_complete(TASKS) == {TASKS[0].key}
-    again.append(rows_of(TASKS[1]))
+    assert again.keep_complete(TRIALS) == {TRIALS[0].key}
+    again.append(TRIALS[1], ROWS)
     assert again.path.read_bytes() == text
 
 
 def test_other_settings_and_other_columns_are_refused(tmp_path):
-    RoundsFile(tmp_path, COLUMNS, SETTINGS).keep_complete(TASKS)
+    RoundsFile(tmp_path, COLUMNS, SETTINGS).keep_complete(TRIALS)
     with pytest.raises(ValueError, match=r"were made with {'seed': 0}, not with {'seed': 1}.*choose another folder"):
         RoundsFile(tmp_path, COLUMNS, {"seed": 1})
     with pytest.raises(ValueError, match=r"has the columns .* Choose another folder"):
         RoundsFile(tmp_path, (*COLUMNS, "more"), SETTINGS)
 
 
-def test_rounds_of_other_tasks_are_left_alone(tmp_path):
-    other = Task("b", "m", 0, 2)
+def test_rounds_of_other_trials_are_left_alone(tmp_path):
+    other = Trial("b", "m", 0, 2)
     store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
     store.keep_complete([other])
-    store.append(rows_of(other))
+    store.append(other, ROWS)
     again = RoundsFile(tmp_path, COLUMNS, SETTINGS)
-    assert again.keep_complete(TASKS) == set()
+    assert again.keep_complete(TRIALS) == set()
     assert len(again.rows) == 2
 
 
-def fails_at_two(task: Task, settings: Settings) -> list[dict]:
-    if task.round == 2:
+def fails_at_two(trial: Trial, settings: RunSettings) -> list[dict]:
+    if trial.round == 2:
         raise ArithmeticError("two")
-    return rows_of(task)
+    return ROWS
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -81,19 +73,19 @@ def test_an_error_loses_nothing_that_was_finished(tmp_path, n_jobs):
     store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
     seen: list = []
     with pytest.raises(ArithmeticError):
-        run_tasks(fails_at_two, TASKS, Settings(), store, n_jobs, lambda *progress: seen.append(progress))
-    kept = RoundsFile(tmp_path, COLUMNS, SETTINGS).keep_complete(TASKS)
-    assert kept >= {task.key for task in TASKS[:2]}
-    assert TASKS[2].key not in kept
+        run_trials(fails_at_two, TRIALS, RunSettings(), store, n_jobs, lambda *progress: seen.append(progress))
+    kept = RoundsFile(tmp_path, COLUMNS, SETTINGS).keep_complete(TRIALS)
+    assert kept >= {trial.key for trial in TRIALS[:2]}
+    assert TRIALS[2].key not in kept
     done: list = []
 
-    def record(task: Task, settings: Settings) -> list[dict]:
-        done.append(task.key)
-        return rows_of(task)
+    def record(trial: Trial, settings: RunSettings) -> list[dict]:
+        done.append(trial.key)
+        return ROWS
 
     store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
-    run_tasks(record, TASKS, Settings(), store, 1, lambda *progress: None)
-    assert set(done) == {task.key for task in TASKS} - kept
+    run_trials(record, TRIALS, RunSettings(), store, 1, lambda *progress: None)
+    assert set(done) == {trial.key for trial in TRIALS} - kept
     assert len(store.rows) == 8
 
 
@@ -101,17 +93,15 @@ SLOW = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_experiments_store import COLUMNS, SETTINGS, rows_of
-from taufpl.experiments._runner import run_tasks
-from taufpl.experiments._store import RoundsFile
-from taufpl.experiments._tasks import Settings, Task
+from test_experiments_store import COLUMNS, ROWS, SETTINGS
+from taufpl.experiments._trials import RoundsFile, RunSettings, Trial, run_trials
 
-def slow(task, settings):
+def slow(trial, settings):
     time.sleep(0.05)
-    return rows_of(task)
+    return ROWS
 
-tasks = [Task("s", "m", number, 2) for number in range(200)]
-run_tasks(slow, tasks, Settings(), RoundsFile(Path({folder!r}), COLUMNS, SETTINGS), 1, lambda *progress: None)
+trials = [Trial("s", "m", number, 2) for number in range(200)]
+run_trials(slow, trials, RunSettings(), RoundsFile(Path({folder!r}), COLUMNS, SETTINGS), 1, lambda *progress: None)
 """
 
 
@@ -125,16 +115,16 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, number):
         time.sleep(0.02)
     process.send_signal(number)
     process.wait(timeout=30)
-    tasks = [Task("s", "m", each, 2) for each in range(200)]
+    trials = [Trial("s", "m", each, 2) for each in range(200)]
     store = RoundsFile(tmp_path, COLUMNS, SETTINGS)
-    done = store.keep_complete(tasks)
+    done = store.keep_complete(trials)
     assert 3 <= len(done) < 200
     fresh: list = []
 
-    def record(task: Task, settings: Settings) -> list[dict]:
-        fresh.append(task.key)
-        return rows_of(task)
+    def record(trial: Trial, settings: RunSettings) -> list[dict]:
+        fresh.append(trial.key)
+        return ROWS
 
-    run_tasks(record, tasks, Settings(), store, 1, lambda *progress: None)
+    run_trials(record, trials, RunSettings(), store, 1, lambda *progress: None)
     assert len(fresh) == 200 - len(done)
     assert len(store.rows) == 400

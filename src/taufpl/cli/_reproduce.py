@@ -12,8 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from taufpl.experiments import EXPERIMENTS, reproduce
-from taufpl.experiments._tasks import Task
+from taufpl.experiments import EXPERIMENTS, Trial, reproduce
 
 
 def reproduce_command(
@@ -29,7 +28,7 @@ def reproduce_command(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="[default: 30 for up to 10,000 rows, 10 above, as in the paper]")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Tasks at the same time; -1 for all cores.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Trials at the same time; -1 for all cores.")] = 1,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sets, 2 rounds, thin grids.")] = False,
     folder: Annotated[Path | None, typer.Option("-o", "--folder", help="[default: results, or results-quick]")] = None,
@@ -95,6 +94,6 @@ class _Bar:
     def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
-    def report(self, done: int, total: int, task: Task | None) -> None:
-        last = "" if task is None else f"{task.dataset} {task.method} {task.round}"
+    def report(self, done: int, total: int, trial: Trial | None) -> None:
+        last = "" if trial is None else f"{trial.dataset} {trial.method} {trial.round}"
         self.progress.update(self.bar, completed=done, total=total, last=last)

@@ -1,4 +1,4 @@
-"""Grid search as the paper does it: folds, and a grid that grows where the best point lies at its edge."""
+"""The paper's grid search: folds, and a grid that grows where the best point lies at its edge."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from taufpl.problem import top_count
 from taufpl.thresholding import share_above, top_threshold
 
 Vector = NDArray[np.float64]
-Point = tuple[int, ...]
+LatticePoint = tuple[int, ...]
 Params = dict[str, Any]  # the values are numbers
 
 N_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class GridAxis:
     """A hyper-parameter on the lattice ``step**i``, searched for i from `low` to `high` and beyond if need be."""
 
     name: str
@@ -30,46 +30,41 @@ class Axis:
     low: int
     high: int
 
-    def coarser(self) -> Axis:
+    def coarser(self) -> GridAxis:
         """About half as many values over the same range."""
-        return Axis(self.name, self.step**2, int(np.floor(self.low / 2)), int(np.ceil(self.high / 2)))
+        return GridAxis(self.name, self.step**2, int(np.floor(self.low / 2)), int(np.ceil(self.high / 2)))
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DecisionRule:
     """A fitted scorer, with the threshold that its method gives it at each tolerance.
 
-    Attributes
-    ----------
-    model : estimator
-        With `decision_function`.
-    train_negatives : ndarray or None
-        Scores at whose tau quantile the threshold lies; None where the method puts it at 0.
+    The threshold is the tau quantile of `train_negatives`, scores of training negatives, or 0 where they are None.
     """
 
     model: Any
     train_negatives: Vector | None = None
 
     def scores(self, X: Any) -> Vector:
-        """What the model ranks by."""
+        """The scores that the model ranks by."""
         return self.model.decision_function(X)
 
     def threshold(self, tau: float) -> float:
-        """Predict positive strictly above it."""
+        """The score strictly above which a row is predicted positive."""
         return 0.0 if self.train_negatives is None else top_threshold(self.train_negatives, tau)
 
 
 # Fits a model for each set of parameters on the same rows.
-FitPoints = Callable[[Any, NDArray[np.int64], Sequence[Params]], list[Rule]]
+FitPoints = Callable[[Any, NDArray[np.int64], Sequence[Params]], list[DecisionRule]]
 
 
-def ranking_score(rule: Rule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
+def ranking_score(rule: DecisionRule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
     """Share of positives above the (floor(tau n) + 1)-th largest negative, for each tolerance."""
     scores = rule.scores(X)
     return np.array([share_above(scores[y == 1], scores[y == 0], tau) for tau in taus])
 
 
-def share_with_ties(rule: Rule, X: Any, y: NDArray[np.int64], tau: float) -> float:
+def share_with_ties(rule: DecisionRule, X: Any, y: NDArray[np.int64], tau: float) -> float:
     """The ranking score if rows that tie with the quantile came in random order: what sorting does, on average."""
     scores = rule.scores(X)
     positives, negatives = scores[y == 1], scores[y == 0]
@@ -78,7 +73,7 @@ def share_with_ties(rule: Rule, X: Any, y: NDArray[np.int64], tau: float) -> flo
     return float(np.mean(positives > level) + room * np.mean(positives == level))
 
 
-def minus_np_score(rule: Rule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
+def minus_np_score(rule: DecisionRule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
     """Minus the NP-score of the method's own decisions, for each tolerance."""
     scores = rule.scores(X)
     return np.array([-np_score(*rates(scores > rule.threshold(tau), y), tau) for tau in taus])
@@ -94,50 +89,55 @@ def np_score(fpr: float, tpr: float, tau: float) -> float:
     return max(fpr, tau) / tau - tpr
 
 
-CRITERIA = {"ranking": ranking_score, "np": minus_np_score}
+_CRITERIA = {"ranking": ranking_score, "np": minus_np_score}
 
 
 class BoxSearch:
     """Five-fold search over a box of the lattice, for several tolerances at once.
 
-    A model that does not depend on the tolerance is fitted once and judged at all of them. The box grows by one step
+    A model that does not depend on the tolerance is fitted once and evaluated at all of them. The box grows by one step
     along an axis while, for some tolerance, a point at its edge is better than all points inside.
 
     Parameters
     ----------
     fit_points : callable
-    axes : sequence of Axis
+    axes : sequence of GridAxis
     taus : sequence of float
     criterion : {"ranking", "np"}
     max_growth : int
-        How many steps the box may grow at each end of an axis.
+        Steps by which the box may grow at each end of an axis, at most.
     """
 
     def __init__(
-        self, fit_points: FitPoints, axes: Sequence[Axis], taus: Sequence[float], criterion: str, max_growth: int = 4
+        self,
+        fit_points: FitPoints,
+        axes: Sequence[GridAxis],
+        taus: Sequence[float],
+        criterion: str,
+        max_growth: int = 4,
     ) -> None:
         self.fit_points = fit_points
         self.axes = tuple(axes)
         self.taus = tuple(taus)
-        self.criterion = CRITERIA[criterion]
+        self.criterion = _CRITERIA[criterion]
         self.limits = [(axis.low - max_growth, axis.high + max_growth) for axis in axes]
         self.box = [(axis.low, axis.high) for axis in axes]
-        self.scores: dict[Point, Vector] = {}
+        self.scores: dict[LatticePoint, Vector] = {}
 
     def run(self, X: Any, y: NDArray[np.int64], seed: int) -> BoxSearch:
-        """Judge every point of the box on the held-out parts of the folds, and grow it as long as that pays."""
+        """Evaluate every point of the box on the held-out parts of the folds, and grow it as long as that pays."""
         splits = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(np.zeros(y.size), y))
         parts = [(X[train], y[train], X[test], y[test]) for train, test in splits]
         while new := [point for point in self._points() if point not in self.scores]:
-            self._judge(parts, new)
+            self._evaluate(parts, new)
             self._grow()
         return self
 
-    def params(self, point: Point) -> Params:
+    def params(self, point: LatticePoint) -> Params:
         """The hyper-parameters at a point of the lattice."""
         return {axis.name: axis.step**place for axis, place in zip(self.axes, point, strict=True)}
 
-    def best(self, number: int) -> Point:
+    def best(self, number: int) -> LatticePoint:
         """The best point for a tolerance, by its number; of equals, the one with the most regularisation."""
         return max(sorted(self.scores, reverse=True), key=lambda point: self.scores[point][number])
 
@@ -146,11 +146,11 @@ class BoxSearch:
         """How many models were fitted."""
         return N_FOLDS * len(self.scores)
 
-    def _points(self) -> list[Point]:
-        # The most regularised first, as methods that walk along a path want it.
+    def _points(self) -> list[LatticePoint]:
+        # The most regularised first, as methods that solve along a path want it.
         return list(itertools.product(*(range(high, low - 1, -1) for low, high in self.box)))
 
-    def _judge(self, parts: list[tuple[Any, Any, Any, Any]], points: list[Point]) -> None:
+    def _evaluate(self, parts: list[tuple[Any, Any, Any, Any]], points: list[LatticePoint]) -> None:
         every = [self.params(point) for point in points]
         totals = np.zeros((len(points), len(self.taus)))
         for X, y, held_out_X, held_out_y in parts:
@@ -168,6 +168,6 @@ class BoxSearch:
                     grown = (max(low - 1, lowest), high) if place == low else (low, min(high + 1, highest))
                     self.box[axis] = grown
 
-    def _beats_inside(self, number: int, axis: int, best: Point) -> bool:
+    def _beats_inside(self, number: int, axis: int, best: LatticePoint) -> bool:
         place, best_score = best[axis], self.scores[best][number]
         return all(score[number] < best_score for point, score in self.scores.items() if point[axis] != place)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +16,22 @@ from sklearn.frozen import FrozenEstimator
 from taufpl.baselines import CostSensitiveSVM
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.experiments import _paper
-from taufpl.experiments._box_search import Params, rates
-from taufpl.experiments._data import read
+from taufpl.experiments._box_search import Params, np_score, rates
 from taufpl.experiments._methods import CHOOSERS
-from taufpl.experiments._tasks import Row, Settings, Task, as_text, joined, noted, split
+from taufpl.experiments._paper import LabelledData
+from taufpl.experiments._summary import (
+    CellKey,
+    Mean,
+    by_cell,
+    command_to_fill,
+    markdown,
+    mean,
+    percent,
+    rate,
+    share,
+)
+from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted, write_text
 from taufpl.thresholding import negatives_needed
-
-Labels = NDArray[np.int64]
-Alarms = NDArray[np.bool_]
 
 # The paper's systems with the thresholds of the paper, our automatic ranking, and each scorer under the guarantee.
 OWN = ("BS-SVM", "CS-LR", "CS-SVM", "CS-SVM-OOB", "tau-FPL", "2tau-FPL", "default")
@@ -27,106 +39,232 @@ GUARANTEED = ("BS-SVM np", "CS-LR np", "CS-SVM np", "tau-FPL np", "2tau-FPL np")
 METHODS = OWN + GUARANTEED
 OURS = ("tau-FPL", "2tau-FPL")
 DELTA = 0.05
-COLUMNS = ("dataset", "method", "round", "tau", "fpr", "tpr", "params", "n_fits", "search_seconds", "note")
+COLUMNS = ("tau", "fpr", "tpr", "params", "n_fits", "search_seconds", "note")
 
 # The scorer behind a classifier, by the name that it has in the ranking experiment.
 _SCORERS = {"CS-SVM-OOB": "CS-SVM", "tau-FPL": "tau-Rank", "2tau-FPL": "2tau-Rank"}
 _TAU_SCALES = {"tau-FPL": 1.0, "2tau-FPL": 2.0}
 
-
-def taus(dataset: str) -> list[float]:
-    """The tolerances of the paper's table."""
-    return _paper.taus("classification", dataset)
+taus = partial(_paper.taus, "classification")
 
 
-def run(task: Task, settings: Settings) -> list[Row]:
+class Decisions(NamedTuple):
+    """Which new rows a classifier calls positive, and what its search took; None where it refuses its guarantee."""
+
+    alarms: NDArray[np.bool_] | None
+    params: Params = {}  # noqa: RUF012
+    n_fits: int = 0
+    search_seconds: float = 0.0
+    note: str = ""
+
+
+def run(trial: Trial, settings: RunSettings) -> list[Row]:
     """One method on one split: one row a tolerance."""
-    data = read(task.dataset)
-    train, test = split(data, settings.seed_of(task.round))
-    decide = _decide_own if task.method in OWN else _decide_guaranteed
+    train, test = _paper.read(trial.dataset).split(settings.seed_of(trial.round))
+    decide = _decide_own if trial.method in OWN else _decide_guaranteed
     with noted() as notes:
-        rows = decide(task, data.X[train], data.y[train], data.X[test], taus(task.dataset), settings)
-    for tau, row in zip(taus(task.dataset), rows, strict=True):
-        alarms = row.pop("alarms")
-        fpr, tpr = (math.nan, math.nan) if alarms is None else rates(alarms, data.y[test])
-        row |= {"dataset": task.dataset, "method": task.method, "round": task.round, "tau": tau, "fpr": fpr, "tpr": tpr}
-        row["note"] = "; ".join(filter(None, (row.get("note", ""), joined(notes))))
+        every = decide(trial, train, test.X, taus(trial.dataset), settings)
+    rows = []
+    for tau, decisions in zip(taus(trial.dataset), every, strict=True):
+        alarms = decisions.alarms
+        fpr, tpr = (math.nan, math.nan) if alarms is None else rates(alarms, test.y)
+        rows.append(
+            {
+                "tau": tau,
+                "fpr": fpr,
+                "tpr": tpr,
+                "params": json.dumps(decisions.params),
+                "n_fits": decisions.n_fits,
+                "search_seconds": decisions.search_seconds,
+                "note": "; ".join(filter(None, (decisions.note, joined(notes)))),
+            }
+        )
     return rows
 
 
-def _decide_own(task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings) -> list[Row]:
-    """With the threshold that the method comes with."""
-    seed = settings.seed_of(task.round)
-    if task.method == "default":
+def _decide_own(
+    trial: Trial, train: LabelledData, new_X: Any, taus: list[float], settings: RunSettings
+) -> list[Decisions]:
+    """Decisions with the threshold that the method comes with."""
+    seed = settings.seed_of(trial.round)
+    if trial.method == "default":
         models = (TauFPLClassifier(tau, threshold="cross", random_state=seed) for tau in taus)
-        return [_row(model.fit(X, y).predict(new_X) == 1) for model in models]
-    if task.method in _SCORERS:
-        return _decide_out_of_bootstrap(task, X, y, new_X, taus, settings)
-    choices = CHOOSERS[task.method](X, y, taus, "np", seed, settings.coarse)
+        return [Decisions(model.fit(*train).predict(new_X) == 1) for model in models]
+    if trial.method in _SCORERS:
+        return _decide_out_of_bootstrap(trial, train, new_X, taus, settings)
+    choices = CHOOSERS[trial.method](*train, taus, "np", seed, settings.coarse)
     return [
-        _row(
-            choice.rule.scores(new_X) > choice.rule.threshold(tau), choice.params, choice.n_fits, choice.search_seconds
-        )
+        Decisions(choice.rule.scores(new_X) > choice.rule.threshold(tau), *choice.search)
         for tau, choice in zip(taus, choices, strict=True)
     ]
 
 
 def _decide_out_of_bootstrap(
-    task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings
-) -> list[Row]:
-    """The scorer is chosen by what it ranks, as the paper does for its own; then comes the threshold."""
-    seed, scorer = settings.seed_of(task.round), _SCORERS[task.method]
-    known = settings.chosen(task.dataset, scorer, task.round, taus)
-    searched = [(params, 0, 0.0) for params in known or ()]
-    if not searched:
-        choices = CHOOSERS[scorer](X, y, taus, "ranking", seed, settings.coarse)
-        searched = [(choice.params, choice.n_fits, choice.search_seconds) for choice in choices]
-    rows = []
-    for tau, (params, n_fits, seconds) in zip(taus, searched, strict=True):
-        model = _out_of_bootstrap(task.method, params, tau, seed)
-        rows.append(_row(model.fit(X, y).predict(new_X) == 1, params, n_fits, seconds))
-    return rows
+    trial: Trial, train: LabelledData, new_X: Any, taus: list[float], settings: RunSettings
+) -> list[Decisions]:
+    """Decisions of a scorer that is chosen by its ranking, as the paper chooses its own, and then gets a threshold."""
+    seed, scorer = settings.seed_of(trial.round), _SCORERS[trial.method]
+    known = settings.chosen(trial.dataset, scorer, trial.round, taus)
+    if known:
+        searches: list[tuple[Params, int, float]] = [(params, 0, 0.0) for params in known]
+    else:
+        choices = CHOOSERS[scorer](*train, taus, "ranking", seed, settings.coarse)
+        searches = [choice.search for choice in choices]
+    models = (_out_of_bootstrap(trial.method, search[0], tau, seed) for tau, search in zip(taus, searches, strict=True))
+    return [
+        Decisions(model.fit(*train).predict(new_X) == 1, *search)
+        for model, search in zip(models, searches, strict=True)
+    ]
 
 
 def _out_of_bootstrap(method: str, params: Params, tau: float, seed: int) -> Any:
+    threshold: Params = {"threshold": "oob", "delta": None, "random_state": seed}
     if method in _TAU_SCALES:
-        return TauFPLClassifier(
-            tau,
-            ranking="paper",
-            tau_scale=_TAU_SCALES[method],
-            threshold="oob",
-            delta=None,
-            random_state=seed,
-            **params,
-        )
-    return NeymanPearsonClassifier(CostSensitiveSVM(**params), tau, threshold="oob", delta=None, random_state=seed)
+        return TauFPLClassifier(tau, ranking="paper", tau_scale=_TAU_SCALES[method], **threshold, **params)
+    return NeymanPearsonClassifier(CostSensitiveSVM(**params), tau, **threshold)
 
 
-def _decide_guaranteed(task: Task, X: Any, y: Labels, new_X: Any, taus: list[float], settings: Settings) -> list[Row]:
-    """Half of the negatives see neither the search nor the fit, and choose the threshold."""
-    seed, method = settings.seed_of(task.round), task.method.removesuffix(" np")
-    rng = np.random.default_rng(seed)
-    negatives = rng.permutation(np.flatnonzero(y == 0))
+def _decide_guaranteed(
+    trial: Trial, train: LabelledData, new_X: Any, taus: list[float], settings: RunSettings
+) -> list[Decisions]:
+    """Decisions under a threshold that half of the negatives choose, which see neither the search nor the fit."""
+    seed, method = settings.seed_of(trial.round), trial.method.removesuffix(" np")
+    X, y = train
+    negatives = np.random.default_rng(seed).permutation(np.flatnonzero(y == 0))
     held_out = np.sort(negatives[: negatives.size // 2])
     rest = np.setdiff1d(np.arange(y.size), held_out)
     enough = [tau for tau in taus if held_out.size >= negatives_needed(tau, DELTA)]
     choices = CHOOSERS[_SCORERS.get(method, method)](X[rest], y[rest], enough, "ranking", seed, settings.coarse)
-    rows = [_row(None, note=f"{held_out.size} negatives are too few") for _ in taus]
+    every = [Decisions(None, note=f"{held_out.size} negatives are too few") for _ in taus]
     for tau, choice in zip(enough, choices, strict=True):
         scorer = FrozenEstimator(choice.rule.model)
         model = NeymanPearsonClassifier(scorer, tau, delta=DELTA).fit(X[held_out], y[held_out])
-        alarms = model.predict(new_X) == 1
-        rows[taus.index(tau)] = _row(alarms, choice.params, choice.n_fits, choice.search_seconds)
-    return rows
+        every[taus.index(tau)] = Decisions(model.predict(new_X) == 1, *choice.search)
+    return every
 
 
-def _row(
-    alarms: Alarms | None, params: Params | None = None, n_fits: int = 0, seconds: float = 0.0, note: str = ""
-) -> Row:
-    return {
-        "alarms": alarms,
-        "params": as_text(params or {}),
-        "n_fits": n_fits,
-        "search_seconds": seconds,
-        "note": note,
-    }
+class ClassifierCell(NamedTuple):
+    """Rates of a classifier over rounds.
+
+    `mean_score` is the mean of the rounds' NP-scores, `score` the NP-score of the mean rates, which is what the paper's
+    table shows, and `violations` the share of rounds in which the rate on the test part was above tau.
+    """
+
+    fpr: Mean
+    tpr: Mean
+    mean_score: Mean
+    score: float
+    violations: float
+
+
+Cells = dict[CellKey, ClassifierCell | None]
+
+
+def classifier_cells(rows: Iterable[Row]) -> Cells:
+    """The rates of each cell; None where there were too few negatives for the guarantee."""
+    cells: Cells = {}
+    for key, own in by_cell(rows).items():
+        tau = key[1]
+        both = [(float(row["fpr"]), float(row["tpr"])) for row in own if not math.isnan(float(row["fpr"]))]
+        if not both:
+            cells[key] = None
+            continue
+        fpr, tpr = (mean(part) for part in zip(*both, strict=True))
+        scores = mean(np_score(*pair, tau) for pair in both)
+        violations = sum(pair[0] > tau for pair in both) / len(both)
+        cells[key] = ClassifierCell(fpr, tpr, scores, np_score(fpr.value, tpr.value, tau), violations)
+    return cells
+
+
+def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
+    """Write ``table.md`` and the pictures."""
+    from taufpl.experiments._plots import draw_classification
+
+    cells = classifier_cells(rows)
+    text = "\n\n".join(
+        [
+            "# Classification: rates on the test part and NP-scores",
+            f"    {command}",
+            "(mean FPR, mean TPR), NP-score of the mean rates, which is what the paper's table shows, and in brackets "
+            "the mean of the rounds' NP-scores ± its standard error; under it what the paper prints. Less is better. "
+            "`default` is the automatic ranking of `TauFPLClassifier` with threshold `cross`: it uses all negatives.",
+            score_table(cells),
+            "## What it comes to",
+            summary(cells),
+            "## Share of rounds with a test FPR above tau, with each method's own threshold",
+            violation_table(cells, OWN),
+            f'## The same scorers under `threshold="np"` (delta {DELTA:g}): share of rounds above tau, and mean TPR',
+            "Half of the training negatives choose the threshold and see neither the search nor the fit. The rate on "
+            "a test part scatters around the true one, so that it may exceed tau in more rounds than the true rate "
+            'does. "few": too few negatives for the guarantee, which is then refused.',
+            violation_table(cells, GUARANTEED, with_recall=True),
+        ]
+    )
+    write_text(folder / "table.md", text + "\n")
+    return [folder / "table.md", *draw_classification(cells, folder)]
+
+
+def score_table(cells: Cells) -> str:
+    """Datasets and tolerances down, methods across."""
+    lines = []
+    for dataset in _paper.datasets("classification"):
+        for tau in taus(dataset):
+            every = (_cell(cells.get((dataset, tau, method)), dataset, tau, method) for method in OWN)
+            lines.append([dataset, percent(tau), *every])
+        if not any(key[0] == dataset for key in cells):
+            lines.append([dataset, command_to_fill("classification", dataset), *[""] * len(OWN)])
+    return markdown(["dataset", "tau", *OWN], lines)
+
+
+def _cell(cell: ClassifierCell | None, dataset: str, tau: float, method: str) -> str:
+    text = "–"
+    if cell is not None:
+        text = (
+            f"({rate(cell.fpr.value)}, {share(cell.tpr.value)}), **{share(cell.score)}** "
+            f"[{share(cell.mean_score.value)} ± {share(cell.mean_score.error)}]"
+        )
+    printed = _paper.figure("classification", dataset, tau, method)
+    return (
+        text if printed is None else f"{text}<br>paper ({rate(printed[0])}, {share(printed[1])}), {share(printed[2])}"
+    )
+
+
+def summary(cells: Cells) -> str:
+    """How many cells reach the paper."""
+    scores = {key: cell.score for key, cell in cells.items() if cell is not None and key[2] in OWN}
+    places = sorted({key[:2] for key in scores if key[2] in OURS})
+
+    def best(place: tuple[str, float], methods: Sequence[str]) -> float:
+        return min((scores[*place, method] for method in methods if (*place, method) in scores), default=math.inf)
+
+    lines = []
+    for name, methods in [*((method, (method,)) for method in OURS), ("The better of tau-FPL and 2tau-FPL", OURS)]:
+        compared = [place for place in places if best(place, methods) < math.inf]
+        papers = [min(_paper.figure("classification", *place, method)[2] for method in methods) for place in compared]
+        reached = sum(best(place, methods) <= paper for place, paper in zip(compared, papers, strict=True))
+        lines.append(
+            f"- {name}: NP-score of the mean rates at or under the paper's in {reached} of {len(compared)} cells."
+        )
+    for name, methods in (("tau-FPL or 2tau-FPL", OURS), ("default", ("default",))):
+        lowest = sum(best(place, methods) <= best(place, OWN) for place in places)
+        lines.append(
+            f"- {name}: the lowest NP-score of all systems run, or level with it, in {lowest} of {len(places)} cells."
+        )
+    return "\n".join(lines)
+
+
+def violation_table(cells: Cells, methods: Sequence[str], *, with_recall: bool = False) -> str:
+    """How often each classifier was above the tolerance on the test part."""
+    order = _paper.datasets("classification").index
+    lines = []
+    for dataset, tau in sorted({key[:2] for key in cells}, key=lambda place: (order(place[0]), place[1])):
+        line = [dataset, percent(tau)]
+        for method in methods:
+            key = (dataset, tau, method)
+            cell = cells.get(key)
+            if cell is None:
+                line.append("few" if key in cells else "–")
+            else:
+                line.append(f"{cell.violations:.2f}" + (f", {share(cell.tpr.value)}" if with_recall else ""))
+        lines.append(line)
+    return markdown(["dataset", "tau", *methods], lines)

@@ -9,23 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from taufpl.exceptions import DatasetError
-from taufpl.experiments import (
-    _classification,
-    _classification_report,
-    _paper,
-    _projection,
-    _ranking,
-    _ranking_report,
-    _scaling,
-)
-from taufpl.experiments._data import ROUNDS_LARGE, read
-from taufpl.experiments._runner import Report, Work, run_tasks
-from taufpl.experiments._store import RoundsFile
-from taufpl.experiments._tasks import Row, Settings, Task
+from taufpl.experiments import _classification, _paper, _ranking, _timing
+from taufpl.experiments._trials import Report, RoundsFile, Row, RunSettings, Trial, Work, run_trials
 
-Write = Callable[[Sequence[Row], Path, str], list[Path]]
 # Datasets, methods, rounds or None for the paper's number, whether to be quick.
-Plan = Callable[[Sequence[str], Sequence[str], int | None, bool], list[Task]]
+MakeTrials = Callable[[Sequence[str], Sequence[str], int | None, bool], list[Trial]]
 
 _QUICK_ROUNDS = 2
 
@@ -39,10 +27,10 @@ class Experiment:
     datasets, quick_datasets, methods : tuple of str
         What there is to choose from, and what a quick run takes of it.
     columns : tuple of str
-        Of the table of rounds.
+        Of the table of rounds, after dataset, method and round.
     plan, work, write : callable
-        Make the tasks, do one, turn rows into tables and pictures.
-    times : bool
+        Make the trials, do one, turn rows into tables and pictures.
+    is_timed : bool
         Whether it measures time, so that nothing may run beside it.
     """
 
@@ -50,54 +38,46 @@ class Experiment:
     quick_datasets: tuple[str, ...]
     methods: tuple[str, ...]
     columns: tuple[str, ...]
-    plan: Plan
+    plan: MakeTrials
     work: Work
-    write: Write
-    times: bool = False
+    write: Callable[[Sequence[Row], Path, str], list[Path]]
+    is_timed: bool = False
 
 
-def _plan_rounds(taus: Callable[[str], list[float]]) -> Plan:
-    def plan(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Task]:
-        tasks = []
-        for dataset in datasets:
-            is_large = read(dataset).usual_rounds == ROUNDS_LARGE
-            n_rounds = rounds or (_QUICK_ROUNDS if quick else read(dataset).usual_rounds)
-            every = [(number, method) for number in range(n_rounds) for method in methods]
-            if is_large and len(methods) > 1:
-                every = [pair for pair in every if pair[1] != _ranking.SLOW]
-            tasks += [Task(dataset, method, number, len(taus(dataset))) for number, method in every]
-        # The largest sets first: a long task that starts last would leave cores idle.
-        return sorted(tasks, key=lambda task: -read(task.dataset).y.size)
+def _plan_rounds(taus: Callable[[str], list[float]]) -> MakeTrials:
+    def plan(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Trial]:
+        trials = []
+        # The largest sets first: a long trial that starts last would leave cores idle.
+        for dataset in sorted(datasets, key=lambda name: -_paper.read(name).y.size):
+            is_large = _paper.read(dataset).y.size > _paper.SMALL_ROWS
+            usual = _paper.ROUNDS_LARGE if is_large else _paper.ROUNDS_SMALL
+            trials += [
+                Trial(dataset, method, number, len(taus(dataset)))
+                for number in range(rounds or (_QUICK_ROUNDS if quick else usual))
+                for method in methods
+                if not (is_large and len(methods) > 1 and method == _ranking.SLOW)
+            ]
+        return trials
 
     return plan
-
-
-def _plan_projection(sets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Task]:
-    del rounds
-    return _projection.tasks(sets, methods, _projection.QUICK_SIZES if quick else _projection.SIZES)
-
-
-def _plan_scaling(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Task]:
-    factors = _scaling.QUICK_FACTORS if quick else _scaling.FACTORS
-    return _scaling.tasks(datasets, methods, factors[:rounds])
 
 
 EXPERIMENTS = {
     "ranking": Experiment(
         _ranking.DATASETS, ("heart",), _ranking.METHODS, _ranking.COLUMNS,
-        _plan_rounds(_ranking.taus), _ranking.run, _ranking_report.write,
+        _plan_rounds(_ranking.taus), _ranking.run, _ranking.write,
     ),
     "classification": Experiment(
         tuple(_paper.datasets("classification")), ("heart", "breast-cancer"), _classification.METHODS,
-        _classification.COLUMNS, _plan_rounds(_classification.taus), _classification.run, _classification_report.write,
+        _classification.COLUMNS, _plan_rounds(_classification.taus), _classification.run, _classification.write,
     ),
     "projection": Experiment(
-        _projection.SETS, _projection.SETS, _projection.METHODS, _projection.COLUMNS,
-        _plan_projection, _projection.run, _projection.write, times=True,
+        tuple(_timing.PROJECTIONS), tuple(_timing.PROJECTIONS), _timing.PROJECTION_METHODS, _timing.PROJECTION_COLUMNS,
+        _timing.plan_projections, _timing.run_projection, _timing.PROJECTION_REPORT.write, is_timed=True,
     ),
     "scaling": Experiment(
-        ("w8a", "spambase", "real-sim"), ("spambase",), _scaling.METHODS, _scaling.COLUMNS,
-        _plan_scaling, _scaling.run, _scaling.write, times=True,
+        ("w8a", "spambase", "real-sim"), ("spambase",), _timing.SCALING_METHODS, _timing.SCALING_COLUMNS,
+        _timing.plan_fits, _timing.run_fit, _timing.SCALING_REPORT.write, is_timed=True,
     ),
 }  # fmt: skip
 
@@ -130,12 +110,12 @@ def reproduce(
     rounds : int, default=None
         30 for up to 10,000 rows and 10 above, as in the paper.
     n_jobs : int, default=1
-        Tasks at the same time. Experiments that measure time do one at a time whatever it says.
+        Trials at the same time. Experiments that measure time do one at a time whatever it says.
     seed : int, default=0
     quick : bool, default=False
         The smallest sets, 2 rounds, thin grids.
     report : callable, default=None
-        Told of progress: how many tasks are done, how many there are, and which was finished last, or None.
+        Told of progress: how many trials are done, how many there are, and which was finished last, or None.
     command : str, default=None
         What to say in the tables about how they were made.
 
@@ -158,27 +138,25 @@ def reproduce(
     chosen_sets = [_known("dataset", each, experiment.datasets) for each in datasets]
     present = _available(experiment, chosen_sets, quick)
     ranking = Path(folder).absolute() / "ranking" / "rounds.csv"
-    settings = Settings(seed, quick, str(ranking) if name == "classification" and ranking.exists() else None)
+    settings = RunSettings(seed, quick, str(ranking) if name == "classification" and ranking.exists() else None)
     store = RoundsFile(Path(folder) / name, experiment.columns, settings.identity)
-    tasks = experiment.plan(present, chosen_methods, rounds, quick)
-    run_tasks(experiment.work, tasks, settings, store, 1 if experiment.times else n_jobs, report or _silent)
+    trials = experiment.plan(present, chosen_methods, rounds, quick)
+    run_trials(experiment.work, trials, settings, store, 1 if experiment.is_timed else n_jobs, report or _silent)
     how = command or f"taufpl.experiments.reproduce({name!r}, seed={seed})"
     return [*experiment.write(store.rows, store.path.parent, how), store.path]
 
 
 def _available(experiment: Experiment, chosen: Sequence[str], quick: bool) -> list[str]:
     """The datasets to run on; of those that nobody named, the ones at hand."""
-    if experiment.datasets == _projection.SETS:
+    if experiment.datasets == tuple(_timing.PROJECTIONS):
         return list(chosen or experiment.datasets)
-    if chosen:
-        for name in chosen:
-            read(name, download=True)
-        return list(chosen)
     present = []
-    for name in experiment.quick_datasets if quick else experiment.datasets:
+    for name in chosen or (experiment.quick_datasets if quick else experiment.datasets):
         try:
-            read(name)
+            _paper.read(name, download=bool(chosen))
         except DatasetError:
+            if chosen:
+                raise
             continue
         present.append(name)
     return present
@@ -192,5 +170,5 @@ def _known(kind: str, name: str, names: Any) -> str:
     raise ValueError(f"there is no {kind} {name!r}: choose from {', '.join(names)}.{hint}")
 
 
-def _silent(done: int, total: int, task: Task | None) -> None:
+def _silent(done: int, total: int, trial: Trial | None) -> None:
     """Report nothing."""

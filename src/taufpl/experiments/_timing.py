@@ -1,11 +1,115 @@
-"""Seconds of a call, and how they grow."""
+"""The experiments that measure time: projections against their size, and fits against the number of rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from taufpl.baselines import (
+    BiasShiftedSVM,
+    CostSensitiveLogisticRegression,
+    CostSensitiveSVM,
+    PartialAUCSVM,
+    RankSVM,
+    TopPush,
+    projection as peers,
+)
+from taufpl.datasets import upsample
+from taufpl.estimators import TauFPLRanker
+from taufpl.experiments._paper import read
+from taufpl.experiments._summary import markdown, percent
+from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted, write_text
+from taufpl.projection import project_topk_cone, project_topk_simplex
+
+# Projections: on the simplex the paper's method has ibis as its rival, on the cone PTkC.
+PROJECTIONS: dict[str, dict[str, Callable[..., object]]] = {
+    "simplex": {
+        "taufpl": project_topk_simplex,
+        "ibis": peers.ibis,
+        "ibis, pruned": partial(peers.ibis, prune=True),
+        "sorting": peers.sort_based,
+    },
+    "cone": {"taufpl": project_topk_cone, "PTkC": peers.ptkc, "sorting": peers.sort_based_cone},
+}
+PROJECTION_METHODS = ("taufpl", "ibis", "ibis, pruned", "PTkC", "sorting")
+PROJECTION_COLUMNS = ("n", "k", "seconds")
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+_SHARE = 0.1
+# PTkC searches over pairs of counts: at 10^6 entries and this share it would take minutes a call.
+_MOST_FOR_PTKC = 100_000
+
+# Fits: how often the rows are repeated; the paper goes up to 32. The rivals are followed over a shorter range, since
+# some of them take minutes beyond it.
+FACTORS = (1, 2, 4, 8, 16, 32)
+_RIVAL_FACTORS = (1, 2, 4, 8)
+_TAU, _REG = 0.01, 1e-2
+_RIVALS: dict[str, Callable[[], Any]] = {
+    "TopPush": lambda: TopPush(_REG),
+    "tau-FPL, 200 steps of the paper's solver": lambda: TauFPLRanker(_TAU, _REG, solver="accelerated", max_iter=200),
+    "CS-SVM": lambda: CostSensitiveSVM(_REG),
+    "CS-LR": lambda: CostSensitiveLogisticRegression(_REG),
+    "BS-SVM": lambda: BiasShiftedSVM(_TAU, _REG),
+    "SVM-pAUC-tight": lambda: PartialAUCSVM(_TAU, _REG),
+    "RankSVM": lambda: RankSVM(_REG),
+}
+_OURS = {f"tau-FPL, tau = {percent(tau)}": tau for tau in (0.001, 0.01, 0.05)}
+SCALING_METHODS = (*_OURS, *_RIVALS)
+SCALING_COLUMNS = ("n", "tau", "seconds", "n_iter", "note")
+
+
+def plan_projections(sets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Trial]:
+    """One trial a set, a method and a size, which stands in the place of a round."""
+    del rounds
+    return [
+        Trial(name, method, n, 2)
+        for name in sets
+        for method in methods
+        if method in PROJECTIONS[name]
+        for n in (SIZES[:2] if quick else SIZES)
+        if method != "PTkC" or n <= _MOST_FOR_PTKC
+    ]
+
+
+def run_projection(trial: Trial, settings: RunSettings) -> list[Row]:
+    """Normal entries, as in the paper; k = 1 and a tenth of the entries."""
+    n = trial.round
+    rng = np.random.default_rng((settings.seed, n))
+    alpha, beta = rng.normal(size=n), rng.normal(size=n)
+    # Shifted to the left for the cone: else hardly an entry is at its cap, and PTkC's search ends at once.
+    point = (alpha, beta) if trial.dataset == "simplex" else (beta - 1.0,)
+    project = PROJECTIONS[trial.dataset][trial.method]
+    return [{"n": n, "k": k, "seconds": seconds(partial(project, *point, k))} for k in (1, max(2, int(_SHARE * n)))]
+
+
+def plan_fits(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Trial]:
+    """One trial a method and a number of repetitions, which stands in the place of a round."""
+    return [
+        Trial(dataset, method, factor, 1)
+        for dataset in datasets
+        for method in methods
+        for factor in (FACTORS[:2] if quick else FACTORS)[:rounds]
+        if method in _OURS or factor in _RIVAL_FACTORS
+    ]
+
+
+def run_fit(trial: Trial, settings: RunSettings) -> list[Row]:
+    """One fit at reg = .01, to the method's own tolerance; the least of several times where it is short."""
+    X, y = read(trial.dataset)
+    if trial.round > 1:
+        X, y = upsample(X, y, trial.round, random_state=settings.seed)
+    tau = _OURS.get(trial.method, _TAU)
+    model = TauFPLRanker(tau, _REG) if trial.method in _OURS else _RIVALS[trial.method]()
+    with noted() as notes:
+        taken = seconds(lambda: model.fit(X, y), budget=2.0, most=5)
+    n_iter = int(np.max(model.n_iter_))
+    return [{"n": y.size, "tau": tau, "seconds": taken, "n_iter": n_iter, "note": joined(notes)}]
 
 
 def seconds(call: Callable[[], object], *, budget: float = 1.0, most: int = 15) -> float:
@@ -22,3 +126,68 @@ def slope(points: Iterable[tuple[float, float]]) -> float:
     """Exponent of the power of size that time grows by, by least squares in log-log; NaN for fewer than two sizes."""
     size, time_taken = (np.log(part) for part in np.array(sorted(points), dtype=np.float64).reshape(-1, 2).T)
     return float(np.polyfit(size, time_taken, 1)[0]) if np.unique(size).size > 1 else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class TimesReport:
+    """The texts of a report of times; those with braces are formatted with a dataset, or with a size."""
+
+    opening: tuple[str, ...]
+    section: str
+    size: str
+    digits: str
+    picture: str
+    unit: str
+
+    def write(self, rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
+        """Write ``table.md`` and a picture of each dataset."""
+        from taufpl.experiments._plots import draw_times
+
+        text, paths = [self.opening[0], f"    {command}", *self.opening[1:]], []
+        for dataset in dict.fromkeys(row["dataset"] for row in rows):
+            series: dict[str, list[tuple[float, float]]] = defaultdict(list)
+            notes: dict[str, str] = {}
+            for row in rows:
+                if row["dataset"] == dataset:
+                    k = f", k = {'1' if row['k'] == '1' else 'n/10'}" if "k" in row else ""
+                    series[row["method"] + k].append((float(row["n"]), float(row["seconds"])))
+                    if "note" in row:
+                        notes[row["method"]] = notes.get(row["method"], "") or row["note"]
+            text += [self.section.format(dataset), self._table(series, notes)]
+            path = folder / f"{dataset}.png"
+            paths.append(draw_times(series, self.picture.format(dataset), self.unit, path))
+        write_text(folder / "table.md", "\n\n".join(text) + "\n")
+        return [folder / "table.md", *paths]
+
+    def _table(self, series: dict[str, list[tuple[float, float]]], notes: dict[str, str]) -> str:
+        sizes = sorted({size for points in series.values() for size, _ in points})
+        lines = []
+        for label, points in series.items():
+            times = dict(points)
+            line = [label, *(f"{times[n]:{self.digits}}" if n in times else "–" for n in sizes), f"{slope(points):.2f}"]
+            lines.append([*line, notes[label]] if notes else line)
+        head = ["method", *(self.size.format(int(n)) for n in sizes), "slope"]
+        return markdown([*head, "note"] if notes else head, lines)
+
+
+PROJECTION_REPORT = TimesReport(
+    opening=("# Projections: time against size",),
+    section="## On the top-k {}, normal entries (seconds)",
+    size="n = {:,}",
+    digits=".2e",
+    picture="Projection on the top-k {}",
+    unit="entries",
+)
+SCALING_REPORT = TimesReport(
+    opening=(
+        "# Scaling: seconds of one fit against rows",
+        "Rows are repeated, as in the paper, so that the best reg stays what it was. reg = .01; rivals at tau = 1 % "
+        "where they have a tolerance. Each method stops by its own criterion, so that columns may not be compared "
+        "line by line: what counts is the slope.",
+    ),
+    section="## {}",
+    size="{:,} rows",
+    digits=".3g",
+    picture="One fit on {}, repeated",
+    unit="rows",
+)
