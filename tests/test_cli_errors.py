@@ -93,7 +93,7 @@ BAD = [
     (
         "fit good.csv --target y --threshold best -o out.skops",
         2,
-        "'best' is not one of 'auto', 'np', 'cross', 'oob', 'train'",
+        "'best' is not one of 'auto', 'cross', 'np', 'oob', 'train'",
     ),
     ("fit good.csv --target y --model svm -o out.skops", 2, "'svm' is not one of 'linear'"),
     ("fit good.csv --target y --model paper --reg -1 -o out.skops", 2, "must be cv or a number above 0; got '-1'"),
@@ -235,8 +235,7 @@ def test_an_error_that_nobody_foresaw_is_a_sentence_too(place, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr("taufpl.cli._predict.stream_rows", fail)
-    monkeypatch.setattr(_predict, "stream_rows", lambda *_, **__: fail())
+    monkeypatch.setattr(_predict.RowReader, "batches", fail)
     before = contents(place)
     done = command("predict", place / "good.skops", place / "good.csv", "-o", place / "out.csv")
     assert (done.code, done.out) == (1, "")

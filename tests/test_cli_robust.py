@@ -17,7 +17,7 @@ from cli_cases import command, contents, frame, mixed, numbers, succeed, write
 from persistence_cases import rewrite
 from taufpl import TauFPLClassifier, TauFPLRanker
 from taufpl.cli._layout import layout_of
-from taufpl.cli._saved import open_model
+from taufpl.cli._loaded_model import open_model
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import load_model
 from taufpl.persistence.files._model_file import _read_header

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 from cli_cases import succeed, write
 from report_cases import embedded, plain
 from taufpl import NeymanPearsonClassifier
-from taufpl.cli._layout import Column, Layout
-from taufpl.cli._pipelines import Settings, _steps, screen_for
+from taufpl.cli._layout import Layout, LayoutColumn
+from taufpl.cli._pipelines import FitOptions, _steps, screen_for
 from taufpl.persistence import load_model, to_json, to_onnx, to_sql
 
 NUMBERS = ["a", "b", "c"]
@@ -114,12 +114,12 @@ def _by_json(form, rows):
 
 @pytest.mark.parametrize(("name", "few"), [("forest", {"n_estimators": 20}), ("boosting", {"max_iter": 20})])
 def test_trees_keep_their_false_alarms_and_export_alike(name, few):
-    layout = Layout((*(Column(each, "number") for each in NUMBERS), Column("city", "category")), "y")
-    settings = Settings(0.05, 0.05, "np", name, "cv", 0.5, 0, 1)
-    scorer = screen_for(1, settings).estimator.set_params(**few)
+    layout = Layout((*(LayoutColumn(each, "number") for each in NUMBERS), LayoutColumn("city", "category")), "y")
+    options = FitOptions(tau=0.05, threshold="np", model=name, holdout=0.5)
+    scorer = screen_for(1, options).estimator.set_params(**few)
     table, new, rows = draw(3000, 5), draw(10_000, 6), strange_rows()
     with threadpool_limits(1):
-        model = NeymanPearsonClassifier(Pipeline([*_steps(layout, settings), ("scorer", scorer)]), 0.05, random_state=0)
+        model = NeymanPearsonClassifier(Pipeline([*_steps(layout, options), ("scorer", scorer)]), 0.05, random_state=0)
         model.fit(table.drop(columns="y"), table["y"])
         negatives = new[new["y"] == 0].drop(columns="y")
         usual, strange, missing = (

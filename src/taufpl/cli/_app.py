@@ -1,9 +1,9 @@
-"""The application and its commands."""
+"""The application, its commands, and how a command line is run."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,8 +13,8 @@ from taufpl.cli._errors import (
     BAD_COMMAND_LINE,
     EXIT_CODES,
     INTERRUPTED,
-    guarded,
-    set_debugging,
+    CommandGroup,
+    remember_debugging,
     termination_raises,
 )
 from taufpl.cli._evaluate import evaluate_command
@@ -28,21 +28,22 @@ from taufpl.cli._reproduce import reproduce_command
 
 app = typer.Typer(
     name="taufpl",
-    help=f"Binary classification under a hard tolerance on the false-positive rate.\n\n{EXIT_CODES}",
+    cls=CommandGroup,
+    help=f"Binary classification under a hard tolerance on the false-alarm rate (FPR).\n\n{EXIT_CODES}",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("fit")(guarded(fit_command))
-app.command("predict")(guarded(predict_command))
-app.command("evaluate")(guarded(evaluate_command))
-app.command("recalibrate")(guarded(recalibrate_command))
-app.command("monitor")(guarded(monitor_command))
-app.command("report")(guarded(report_command))
-app.command("export", cls=ExportCommand)(guarded(export_command))
-app.command("demo")(guarded(demo_command))
-app.command("reproduce")(guarded(reproduce_command))
+app.command("fit")(fit_command)
+app.command("predict")(predict_command)
+app.command("evaluate")(evaluate_command)
+app.command("recalibrate")(recalibrate_command)
+app.command("monitor")(monitor_command)
+app.command("report")(report_command)
+app.command("export", cls=ExportCommand)(export_command)
+app.command("demo")(demo_command)
+app.command("reproduce")(reproduce_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,11 +54,17 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", callback=remember_debugging, expose_value=False, help="Show the traceback of an error."
+        ),
+    ] = False,
 ) -> None:
-    del version  # it has been printed
-    set_debugging(debug)
+    del version, debug  # their callbacks have done it
 
 
 def run(arguments: list[str] | None = None) -> int:

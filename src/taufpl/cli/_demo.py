@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 from taufpl._extras import require
 from taufpl._files import written_whole
-from taufpl.cli._layout import Column, Layout
-from taufpl.cli._output import Json, percent, print_json, print_rows, working
-from taufpl.cli._pipelines import Settings, fit, head_of, screen_for
-from taufpl.cli._rows import Training
+from taufpl.cli._layout import Layout, LayoutColumn
+from taufpl.cli._options import Json
+from taufpl.cli._output import percent, print_json, print_rows, working
+from taufpl.cli._pipelines import FitOptions, TrainingRows, fit, head_of, screen_for
 from taufpl.datasets import load_spambase
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.plotting import ROCDisplay, ScoreDisplay
@@ -81,10 +81,10 @@ def _ways(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
 
 def _fit_ours(X: Any, y: Any) -> Any:
     """What `taufpl fit` does: the scale of the columns, too, is learned from the rows that train."""
-    settings = Settings(TAU, 0.05, "auto", "linear", "cv", "auto", 0, 1)
-    train = screen_for(1, settings).training_rows(y)
-    columns = tuple(Column(str(name), "number") for name in X.columns)
-    return fit(Training(X.copy(), y, Layout(columns, None), 0, 1, train=train), settings)
+    options = FitOptions(tau=TAU)
+    train = screen_for(1, options).training_rows(y)
+    columns = tuple(LayoutColumn(str(name), "number") for name in X.columns)
+    return fit(TrainingRows(X.copy(), y, Layout(columns, None), 0, 1, train=train), options)
 
 
 def _judge(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:

@@ -1,21 +1,20 @@
-"""How a command ends: exit codes, and errors in one sentence."""
+"""Exit codes of commands, and errors, warnings and notes as one sentence on stderr."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import re
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 # 0 is success.
 FAILED = 1
@@ -29,14 +28,6 @@ EXIT_CODES = (
 )
 # A word of a message that is longer than this is some field of a file, and is cut.
 _LONG_WORD = re.compile(r"\S{301,}")
-
-_DEBUG = inspect.Parameter(
-    "debug",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")],
-)
-_debugging = False
 
 
 class CommandLineError(ValueError):
@@ -72,29 +63,29 @@ def _terminate(number: int, _: Any) -> None:
     raise Terminated(number)
 
 
-def set_debugging(wanted: bool) -> None:
-    """Let errors through with their traceback."""
-    global _debugging
-    _debugging = wanted
+class CommandGroup(TyperGroup):
+    """Commands whose errors become a sentence on stderr and an exit code, and whose warnings become notes.
 
-
-def guarded(command: Callable[..., Any]) -> Callable[..., None]:
-    """Turn what a command raises into a sentence on stderr and an exit code; with ``--debug`` show the traceback.
-
-    What the command warns of becomes a note on stderr. The option ``--debug`` is added to those of the command.
+    The option ``--debug``, which lets errors through with their traceback, may stand before or after the command.
     """
 
-    @functools.wraps(command)
-    def run(*args: Any, debug: bool = False, **kwargs: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        (debug,) = (option for option in self.params if option.name == "debug")
+        for command in self.commands.values():
+            command.params.append(debug)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always")
-                warnings.showwarning = _show
-                command(*args, **kwargs)
+                warnings.showwarning = _note_warning
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            word, code = (
-                ("terminated", error.exit_code) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
-            )
+            word, code = "interrupted", INTERRUPTED
+            if isinstance(error, Terminated):
+                word, code = "terminated", error.exit_code
             _end(f"{word}; what was finished is kept, and nothing is half-written.", code)
         except BrokenPipeError:
             # Whoever read stdout has gone. Nothing more can be said there, not even at exit.
@@ -104,22 +95,22 @@ def guarded(command: Callable[..., Any]) -> Callable[..., None]:
             _end(str(error), BAD_COMMAND_LINE)
         except Exception as error:
             # typer's own ways to end are exceptions too: they carry an exit code.
-            if debug or _debugging or hasattr(error, "exit_code"):
+            if ctx.meta.get("debug") or hasattr(error, "exit_code"):
                 raise
-            _end(sentence(error), FAILED)
-
-    given = inspect.signature(command, eval_str=True)
-    run.__signature__ = given.replace(parameters=[*given.parameters.values(), _DEBUG])  # type: ignore[attr-defined]
-    run.__annotations__ = {**inspect.get_annotations(command, eval_str=True), "debug": _DEBUG.annotation}
-    return run
+            _end(_sentence(error), FAILED)
 
 
-def sentence(error: BaseException) -> str:
+def remember_debugging(context: typer.Context, wanted: bool) -> None:
+    """Keep for the whole command line that ``--debug`` was given."""
+    if wanted:
+        context.meta["debug"] = True
+
+
+def _sentence(error: BaseException) -> str:
     """An error as one line for people."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{os.fspath(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}."
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror[0].lower()}{error.strerror[1:]}."
+        name = "" if error.filename is None else f"{os.fspath(error.filename)}: "
+        return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}."
     if isinstance(error, MemoryError):
         return "there is not enough memory for this. Give fewer rows or columns."
     text = " ".join(str(error).split()) or type(error).__name__
@@ -140,7 +131,7 @@ def did_you_mean(name: str, known: list[str]) -> str:
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def _show(message: Warning | str, *_: Any, **__: Any) -> None:
+def _note_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     note(" ".join(str(message).split()))
 
 

@@ -11,14 +11,14 @@ import typer
 from typer.core import TyperCommand
 
 from taufpl._files import written_whole
+from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
 from taufpl.cli._layout import Layout
+from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Model
 from taufpl.cli._output import check_output, print_json, working
-from taufpl.cli._rows import stream_rows
-from taufpl.cli._saved import Saved, open_model
-from taufpl.cli._source import find_source
+from taufpl.cli._row_reader import RowReader
 from taufpl.persistence import save_onnx, to_json, to_sql
 
 _STDOUT = Path("-")
@@ -63,16 +63,16 @@ def export_command(
     for path in (onnx, to):
         if path is not None and path != _STDOUT:
             check_output(path, model, data)
-    saved = open_model(model)
+    loaded = open_model(model)
     written: dict[str, Any] = {}
     if onnx is not None:
         with working(f"writing {onnx}"):
-            save_onnx(saved.model, onnx, _sample(saved, data))
+            save_onnx(loaded.model, onnx, _sample(loaded, data))
         written["onnx"] = str(onnx)
     if sql:
-        written["sql"] = to_sql(saved.model, table=table, dialect=dialect)
+        written["sql"] = to_sql(loaded.model, table=table, dialect=dialect)
     if to is not None and not (written and to == _STDOUT):
-        document = to_json(saved.model)
+        document = to_json(loaded.model)
         if to == _STDOUT:
             print_json(document)
             return
@@ -86,17 +86,17 @@ def export_command(
             print(text)
 
 
-def _sample(saved: Saved, data: Path | None) -> Any:
+def _sample(model: LoadedModel, data: Path | None) -> Any:
     """Rows as the model will get them: some of a file, or made up within the ranges of the training data."""
     if data is not None:
-        return next(iter(stream_rows(find_source(data), saved.layout, chunk=_SAMPLE))).X
-    if any(column.kind == "open" for column in saved.layout.columns):
-        if not hasattr(saved.model, "feature_names_in_"):
-            return len(saved.layout.columns)
-        raise ValueError(f"{saved.path}: does not know the types of its columns; give rows by --data.")
-    if saved.layout.is_sparse:
-        return saved.layout.n_columns
-    return _made_up(saved.layout)
+        return next(RowReader(find_data_file(data), model.layout).batches(_SAMPLE)).X
+    if any(column.kind == "open" for column in model.layout.columns):
+        if not hasattr(model.model, "feature_names_in_"):
+            return len(model.layout.columns)
+        raise ValueError(f"{model.path}: does not know the types of its columns; give rows by --data.")
+    if model.layout.is_sparse:
+        return model.layout.n_columns
+    return _made_up(model.layout)
 
 
 def _made_up(layout: Layout) -> Any:

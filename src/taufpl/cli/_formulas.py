@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from taufpl._extras import require
 from taufpl.cli._tables import arrow
 
 # What begins a formula in one spreadsheet or another; tabs and line ends before it are skipped by some.
@@ -14,30 +13,17 @@ _NUMBER = r"^[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?$"
 
 
 def guard_formulas(table: Any) -> tuple[Any, int]:
-    """Put an apostrophe before every text that begins a formula, names of columns included.
+    """Put an apostrophe before every text of a pyarrow.Table that begins a formula, names of columns included.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-
-    Returns
-    -------
-    table : pyarrow.Table
-        Numbers, and texts that are numbers, are as they were.
-    n_guarded : int
-        How many cells have an apostrophe now.
+    Numbers, and texts that are numbers, stay as they are. The number of cells that were changed is returned, too.
     """
-    columns, total = [], 0
-    for column in table.columns:
-        guarded, n_guarded = _guarded(column)
-        columns.append(guarded)
-        total += n_guarded
+    columns, counts = zip(*map(_guarded, table.columns), strict=True)
     names, _ = _guarded(arrow().array(table.column_names))
-    return arrow().table(columns, names=names.to_pylist()), total
+    return arrow().table(list(columns), names=names.to_pylist()), sum(counts)
 
 
 def _guarded(values: Any) -> tuple[Any, int]:
-    pa, compute = arrow(), require("pyarrow.compute", "cli", "to write CSV")
+    pa, compute = arrow(), arrow(".compute")
     types = pa.types
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -47,10 +33,6 @@ def _guarded(values: Any) -> tuple[Any, int]:
     is_formula = compute.and_not(
         compute.match_substring_regex(values, _FORMULA), compute.match_substring_regex(values, _NUMBER)
     )
-    n_formulas = compute.sum(is_formula).as_py() or 0
-    if not n_formulas:
-        return values, 0
-    marked = compute.binary_join_element_wise(
-        pa.scalar("'", pa.large_string()), values, pa.scalar("", pa.large_string())
-    )
-    return compute.if_else(is_formula, marked, values), n_formulas
+    mark, nothing = (pa.scalar(text, pa.large_string()) for text in ("'", ""))
+    marked = compute.binary_join_element_wise(mark, values, nothing)
+    return compute.if_else(is_formula, marked, values), compute.sum(is_formula).as_py() or 0

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
 from taufpl.cli._layout import Layout
-from taufpl.cli._source import Source
+from taufpl.cli._matrices import is_number
 from taufpl.cli._tables import arrow
 from taufpl.operators import LARGEST_VALUE
 
@@ -26,26 +27,31 @@ def frame_of(numbers: Floats, names: list[str], texts: dict[str, NDArray[Any]]) 
     return frame
 
 
-def whole_frame(source: Source, batches: list[Any], n_rows: int, layout: Layout) -> Any:
-    """All batches in one frame. The list is emptied on the way, so that no row is held twice for long."""
-    names, categories = layout.numbers, layout.categories
+def frame_of_batches(file: DataFile, batches: list[Any], layout: Layout, first_row: int = 0) -> Any:
+    """All batches in one frame. The list is emptied on the way, so that no row is held twice for long.
+
+    Raises
+    ------
+    ValueError
+        A value is no number, or infinite; the message says where.
+    """
+    names, start, n_rows = layout.numbers, 0, sum(batch.num_rows for batch in batches)
     matrix = np.empty((n_rows, len(names)))
-    texts = {name: np.empty(n_rows, dtype=object) for name in categories}
-    start = 0
+    texts = {name: np.empty(n_rows, dtype=object) for name in layout.categories}
     batches.reverse()
     while batches:
         batch = batches.pop()
         stop = start + batch.num_rows
-        fill_numbers(source, batch, names, matrix[start:stop], start)
-        for name in categories:
-            texts[name][start:stop] = _texts(batch.column(name))
+        for place, name in enumerate(names):
+            matrix[start:stop, place] = _doubles(file, name, batch.column(name), first_row + start)
+        check_finite(file, names, matrix[start:stop], first_row + start)
+        for name, values in texts.items():
+            values[start:stop] = _texts(batch.column(name))
         start = stop
-    del batch
-    release()
     return frame_of(matrix, names, texts)
 
 
-def as_planned(source: Source, table: Any, layout: Layout) -> Any:
+def numbers_as_planned(file: DataFile, table: Any, layout: Layout) -> Any:
     """A table whose texts are numbers where the layout, which was told from some of its rows, says so.
 
     What is no number in the other rows counts as missing, with a note.
@@ -60,7 +66,7 @@ def as_planned(source: Source, table: Any, layout: Layout) -> Any:
         numbers = pa.array([_number_in(text) for text in texts], pa.float64()).take(coded.indices)
         n_lost = numbers.null_count - values.null_count
         note(
-            f"{source.name}: column {name!r} holds numbers in the rows that the model learns from, and other texts in "
+            f"{file.name}: column {name!r} holds numbers in the rows that the model learns from, and other texts in "
             f"some of the others ({n_lost:,}), where it counts as missing."
         )
         table = table.set_column(place, name, numbers)
@@ -77,34 +83,7 @@ def _number_in(text: str) -> float | None:
         return None
 
 
-def release() -> None:
-    """Give memory that pyarrow has no more use for back to the system."""
-    arrow().default_memory_pool().release_unused()
-
-
-def batch_frame(source: Source, batch: Any, layout: Layout, first_row: int) -> Any:
-    """A batch as a frame."""
-    if any(column.kind == "open" for column in layout.used):
-        return batch.select([column.name for column in layout.used]).to_pandas()
-    matrix = np.empty((batch.num_rows, len(layout.numbers)))
-    fill_numbers(source, batch, layout.numbers, matrix, first_row)
-    return frame_of(matrix, layout.numbers, {name: _texts(batch.column(name)) for name in layout.categories})
-
-
-def fill_numbers(source: Source, batch: Any, names: list[str], out: Floats, first_row: int) -> None:
-    """Write columns into a matrix; missing values become NaN.
-
-    Raises
-    ------
-    ValueError
-        A value is no number, or infinite; the message says where.
-    """
-    for place, name in enumerate(names):
-        out[:, place] = _doubles(source, name, batch.column(name), first_row)
-    check_finite(source, names, out, first_row)
-
-
-def check_finite(source: Source, names: list[str], matrix: Floats, first_row: int) -> None:
+def check_finite(file: DataFile, names: list[str], matrix: Floats, first_row: int) -> None:
     """Refuse infinite values, and those whose squares are; NaN stands for a missing one."""
     if not matrix.size:
         return
@@ -119,12 +98,12 @@ def check_finite(source: Source, names: list[str], matrix: Floats, first_row: in
             "is infinite" if np.isinf(value) else f"{value:g} is too large: beyond {LARGEST_VALUE:g} squares overflow"
         )
         raise ValueError(
-            f"{source.name}, row {first_row + int(row) + 1:,}, column {names[int(place)]!r}: the value {what}. "
+            f"{file.name}, row {first_row + int(row) + 1:,}, column {names[int(place)]!r}: the value {what}. "
             "Leave the row out, or the column by --drop when the model is fitted."
         )
 
 
-def _doubles(source: Source, name: str, values: Any, first_row: int) -> Floats:
+def _doubles(file: DataFile, name: str, values: Any, first_row: int) -> Floats:
     pa = arrow()
     try:
         if pa.types.is_dictionary(values.type):
@@ -134,17 +113,10 @@ def _doubles(source: Source, name: str, values: Any, first_row: int) -> Floats:
         return values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except (ValueError, NotImplementedError) as error:
         for row, value in enumerate(values.to_pylist(), first_row + 1):
-            if not _is_number(value):
-                where = f"{source.name}, row {row:,}, column {name!r}"
+            if value is not None and not is_number(value):
+                where = f"{file.name}, row {row:,}, column {name!r}"
                 raise ValueError(f"{where}: {value!r} is not a number, which the model expects there.") from error
-        raise ValueError(f"{source.name}, column {name!r}: is of type {values.type}, not numbers.") from error
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return value is None or float(value) == float(value) or True
-    except (TypeError, ValueError):
-        return False
+        raise ValueError(f"{file.name}, column {name!r}: is of type {values.type}, not numbers.") from error
 
 
 def _texts(values: Any) -> NDArray[Any]:

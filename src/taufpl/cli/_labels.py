@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.cli._source import Source
+from taufpl.cli._data_file import DataFile
 from taufpl.cli._tables import arrow
 
 # Pairs of words of which everybody knows the positive one.
@@ -32,8 +32,8 @@ def canonical(label: Any) -> str:
     return str(label)
 
 
-def distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Different labels of a column of pyarrow or an array of NumPy, and for each row which of them it has; -1: none."""
+def _distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Different labels of a pyarrow column or a NumPy array, and the place of each row's among them; -1: missing."""
     if isinstance(values, np.ndarray):
         found, codes = np.unique(values, return_inverse=True)
         different = found.tolist()
@@ -51,7 +51,7 @@ def distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
     return different, codes
 
 
-def read_labels(source: Source, name: str, values: Any, positive: str | None) -> tuple[NDArray[Any], Any, Any]:
+def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[NDArray[Any], Any, Any]:
     """Labels of a column, for training.
 
     Returns
@@ -64,12 +64,12 @@ def read_labels(source: Source, name: str, values: Any, positive: str | None) ->
     ValueError
         There are not two of them, one is missing, or nobody can tell which is looked for.
     """
-    different, codes = distinct(values)
+    different, codes = _distinct(values)
     n_missing = int(np.count_nonzero(codes < 0))
     if n_missing:
         first = int(np.argmax(codes < 0)) + 1
         raise ValueError(
-            f"{source.name}: the target {name!r} is missing in {n_missing:,} rows, first in row {first:,}. Leave those "
+            f"{file.name}: the target {name!r} is missing in {n_missing:,} rows, first in row {first:,}. Leave those "
             "rows out."
         )
     places = np.unique(codes).tolist()
@@ -77,15 +77,15 @@ def read_labels(source: Source, name: str, values: Any, positive: str | None) ->
     if len(labels) != 2:
         shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
         raise ValueError(
-            f"{source.name}: the target {name!r} must have two labels; it has {len(labels):,}: {shown}."
+            f"{file.name}: the target {name!r} must have two labels; it has {len(labels):,}: {shown}."
             + (" Choose the column by --target." if len(labels) > 2 else " There is nothing to tell apart.")
         )
-    found = _positive(source, name, labels, positive)
+    found = _positive(file, name, labels, positive)
     classes = [labels[1 - found], labels[found]]
     return np.array(classes)[(codes == places[found]).astype(np.intp)], classes[0], classes[1]
 
 
-def match_labels(source: Source, name: str, values: Any, classes: list[Any], first_row: int = 0) -> NDArray[np.int64]:
+def match_labels(file: DataFile, name: str, values: Any, classes: list[Any], first_row: int = 0) -> NDArray[np.int64]:
     """Labels of a column as NEGATIVE, POSITIVE or MISSING, by those that a model knows.
 
     Raises
@@ -94,26 +94,26 @@ def match_labels(source: Source, name: str, values: Any, classes: list[Any], fir
         There is another one.
     """
     known = {canonical(label): code for label, code in zip(classes, (NEGATIVE, POSITIVE), strict=True)}
-    different, codes = distinct(values)
+    different, codes = _distinct(values)
     texts = [canonical(label) for label in different]
     for place in np.unique(codes[codes >= 0]).tolist():
         if texts[place] not in known:
             row = first_row + int(np.argmax(codes == place)) + 1
             raise ValueError(
-                f"{source.name}, row {row:,}: the label {different[place]!r} in {name!r} is none of the model's, "
+                f"{file.name}, row {row:,}: the label {different[place]!r} in {name!r} is none of the model's, "
                 f"{classes[0]!r} and {classes[1]!r}."
             )
     meaning = np.array([*(known.get(text, MISSING) for text in texts), MISSING])
     return meaning[codes]
 
 
-def _positive(source: Source, name: str, labels: list[Any], wanted: str | None) -> int:
+def _positive(file: DataFile, name: str, labels: list[Any], wanted: str | None) -> int:
     """Which of two labels is looked for."""
     texts = [canonical(label) for label in labels]
     if wanted is not None:
         if canonical(wanted) not in texts:
             raise ValueError(
-                f"{source.name}: the target {name!r} has the labels {labels[0]!r} and {labels[1]!r}, and not "
+                f"{file.name}: the target {name!r} has the labels {labels[0]!r} and {labels[1]!r}, and not "
                 f"{wanted!r}, which --positive names."
             )
         return texts.index(canonical(wanted))
@@ -123,7 +123,7 @@ def _positive(source: Source, name: str, labels: list[Any], wanted: str | None) 
         if {text.lower() for text in texts} == {negative, positive}:
             return [text.lower() for text in texts].index(positive)
     raise ValueError(
-        f"{source.name}: which of the labels {labels[0]!r} and {labels[1]!r} of {name!r} is looked for? Say so by "
+        f"{file.name}: which of the labels {labels[0]!r} and {labels[1]!r} of {name!r} is looked for? Say so by "
         f"--positive {labels[0]} or --positive {labels[1]}."
     )
 

@@ -1,17 +1,15 @@
-"""What becomes of each column: told once, when a model is fitted, and kept in its file."""
+"""The layout of a table: what becomes of each column, told when a model is fitted and kept in its file."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._extras import require
 from taufpl._records import read_record
 from taufpl.cli._tables import arrow, guess_type
 from taufpl.persistence import ModelHeader
@@ -26,30 +24,15 @@ _FEW = 20
 # Where a column counts all rows and some of them are held out, its steps are at most this large on average.
 _MOST_GAP = 6
 
+# "open": a column of a model that no command has fitted, taken as it is found.
 KINDS = ("number", "boolean", "category", "dropped", "open")
 
 _IS_ID = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|key)$|[a-z]I[dD]$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table, and what is done with it.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-        One of KINDS; "open": taken as it is found, for models that no command has fitted.
-    note : str
-        Why it was dropped, or what else there is to say.
-    n_missing : int
-    n_levels : int or None
-        Of a category.
-    low, high : float or None
-        Range of a number.
-    levels : tuple of str
-        The most frequent ones of a category.
-    """
+class LayoutColumn:
+    """A column, what is done with it (`kind`), why (`note`), and what the training rows have in it."""
 
     name: str
     kind: str
@@ -58,39 +41,24 @@ class Column:
     n_levels: int | None = None
     low: float | None = None
     high: float | None = None
-    levels: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()  # the most frequent ones
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows of a file become rows of X.
+    """How rows of a file become rows of X."""
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        Without the target; empty for sparse data, whose columns have numbers only.
-    target : str or None
-    n_columns : int
-        Of sparse data.
-    is_sparse, zero_based : bool
-        Of LIBSVM's text and sparse archives.
-    group, time : str or None
-        Columns that said which rows belong together, and when they came.
-    n_rows : int
-        Rows that ranges and missing values were counted on; 0 in older model files.
-    """
-
-    columns: tuple[Column, ...]
+    columns: tuple[LayoutColumn, ...]  # without the target; none for sparse rows, whose columns have numbers only
     target: str | None
-    n_columns: int = 0
+    n_columns: int = 0  # of sparse rows
     is_sparse: bool = False
-    zero_based: bool = False
+    zero_based: bool = False  # whether the indices of LIBSVM's text begin at 0
     group: str | None = None
     time: str | None = None
-    n_rows: int = 0
+    n_rows: int = 0  # rows that ranges and missing values were counted on; 0 in older model files
 
     @property
-    def used(self) -> tuple[Column, ...]:
+    def used(self) -> tuple[LayoutColumn, ...]:
         """Columns of X in their order: numbers first, then categories."""
         kept = [column for column in self.columns if column.kind != "dropped"]
         return tuple(sorted(kept, key=lambda column: column.kind == "category"))
@@ -116,10 +84,6 @@ class Layout:
         known = {"number": pa.float64(), "boolean": pa.bool_(), "category": pa.string(), "open": None}
         return {column.name: known[column.kind] for column in self.used}
 
-    def record(self) -> dict[str, Any]:
-        """As plain values, for the header of a model file."""
-        return asdict(self)
-
 
 def layout_of(header: ModelHeader, model: Any) -> Layout:
     """The layout in a model file, or, of a model that no command has fitted, its columns as they are found.
@@ -135,7 +99,7 @@ def layout_of(header: ModelHeader, model: Any) -> Layout:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{place}" for place in range(int(getattr(model, "n_features_in_", 0)))]
-    return Layout(tuple(Column(str(name), "open") for name in names), None)
+    return Layout(tuple(LayoutColumn(str(name), "open") for name in names), None)
 
 
 def _read_layout(kept: Any) -> Layout:
@@ -150,7 +114,7 @@ def _read_layout(kept: Any) -> Layout:
 
 def plan_columns(
     table: Any, target: str, unused: Mapping[str, str], rows: NDArray[np.intp] | None, *, guess_types: bool
-) -> list[Column]:
+) -> tuple[LayoutColumn, ...]:
     """Tell what each column of a table is, from its type and its values; labels are not looked at.
 
     Parameters
@@ -164,36 +128,35 @@ def plan_columns(
     guess_types : bool
         Whether types were guessed from the values of all rows, as those of a CSV file are.
     """
-    return [
-        Column(name, "dropped", unused[name]) if name in unused else _plan(name, _look(table, name, rows, guess_types))
-        for name in table.column_names
-        if name != target
-    ]
+    types, columns = arrow().types, []
+    for name in table.column_names:
+        if name in unused:
+            columns.append(LayoutColumn(name, "dropped", unused[name]))
+        elif name != target:
+            values = table.column(name)
+            if rows is not None:
+                values = values.take(arrow().array(rows))
+                # Texts alone can suggest another type: where all rows read as numbers or dates, some of them do, too.
+                values = guess_type(values) if guess_types and types.is_string(values.type) else values
+            columns.append(_plan(name, values))
+    return tuple(columns)
 
 
-def _look(table: Any, name: str, rows: NDArray[np.intp] | None, guess_types: bool) -> Any:
-    """The values of some rows, of the type that these rows alone suggest.
-
-    Only texts can suggest another type: what all rows allow to read as numbers or dates, some of them do, too.
-    """
-    values = table.column(name)
-    if rows is None:
-        return values
-    values = values.take(arrow().array(rows))
-    return guess_type(values) if guess_types and arrow().types.is_string(values.type) else values
-
-
-def _plan(name: str, values: Any) -> Column:
+def _plan(name: str, values: Any) -> LayoutColumn:
     types = arrow().types
     kind = values.type
     if values.null_count == len(values):
-        return Column(name, "dropped", "no value in any row", len(values))
+        return LayoutColumn(name, "dropped", "no value in any row", len(values))
     if types.is_boolean(kind):
-        return _boolean(name, values)
+        if not values.null_count and len(values.unique()) == 1:
+            return LayoutColumn(name, "dropped", "the same value in every row")
+        return LayoutColumn(name, "boolean", n_missing=values.null_count, low=0.0, high=1.0)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _number(name, values)
+        if values.null_count or types.is_decimal(kind):
+            values = values.cast(arrow().float64(), safe=False)
+        return plan_numbers(name, values.to_numpy(), may_be_identifier=True)
     if types.is_temporal(kind):
-        return Column(name, "dropped", DATE, values.null_count)
+        return LayoutColumn(name, "dropped", DATE, values.null_count)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind) or types.is_string_view(kind):
         return _category(name, values)
     if types.is_binary(kind) or types.is_large_binary(kind):
@@ -201,30 +164,20 @@ def _plan(name: str, values: Any) -> Column:
             f"column {name!r} holds bytes that are not UTF-8. Save the file in UTF-8, for example by iconv -f latin1 "
             f"-t utf-8, or leave the column out by --drop {name}."
         )
-    return Column(name, "dropped", f"values of type {kind} are not used", values.null_count)
+    return LayoutColumn(name, "dropped", f"values of type {kind} are not used", values.null_count)
 
 
-def _boolean(name: str, values: Any) -> Column:
-    compute = _compute()
-    if compute.min_max(values)["min"].as_py() == compute.min_max(values)["max"].as_py() and not values.null_count:
-        return Column(name, "dropped", "the same value in every row")
-    return Column(name, "boolean", n_missing=values.null_count, low=0.0, high=1.0)
-
-
-def _number(name: str, values: Any) -> Column:
-    compute = _compute()
-    n_missing = values.null_count
-    if arrow().types.is_floating(values.type):
-        n_missing += compute.sum(compute.is_nan(values)).as_py() or 0
-    ends = compute.min_max(values)
-    low, high = (math.nan if ends[end].as_py() is None else float(ends[end].as_py()) for end in ("min", "max"))
-    if n_missing == len(values) or math.isnan(low):
-        return Column(name, "dropped", "no value in any row", n_missing)
+def plan_numbers(name: str, values: NDArray[Any], *, may_be_identifier: bool) -> LayoutColumn:
+    """Tell whether numbers, of which NaN is a missing one, can be learned from."""
+    n_missing = int(np.count_nonzero(np.isnan(values)))
+    if n_missing == values.size:
+        return LayoutColumn(name, "dropped", "no value in any row", n_missing)
+    low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
     if low == high and not n_missing:
-        return Column(name, "dropped", "the same value in every row")
-    if not n_missing and _is_identifier(name, values.to_numpy(), low, high):
-        return Column(name, "dropped", "a number for every row, in order or by its name: an identifier")
-    return Column(name, "number", n_missing=n_missing, low=low, high=high)
+        return LayoutColumn(name, "dropped", "the same value in every row")
+    if may_be_identifier and not n_missing and _is_identifier(name, values, low, high):
+        return LayoutColumn(name, "dropped", "a number for every row, in order or by its name: an identifier")
+    return LayoutColumn(name, "number", n_missing=n_missing, low=low, high=high)
 
 
 def _is_identifier(name: str, values: NDArray[Any], low: float, high: float) -> bool:
@@ -239,25 +192,21 @@ def _is_identifier(name: str, values: NDArray[Any], low: float, high: float) -> 
     return bool(_IS_ID.search(name)) and np.unique(values).size == len(values)
 
 
-def _category(name: str, values: Any) -> Column:
-    pa, compute = arrow(), _compute()
+def _category(name: str, values: Any) -> LayoutColumn:
+    pa = arrow()
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         values = values.cast(pa.string())
-    counts = compute.value_counts(values.drop_null()).to_pylist()
+    counts = values.drop_null().value_counts().to_pylist()
     counts.sort(key=lambda each: (-each["counts"], each["values"]))
     n_levels, n_missing = len(counts), values.null_count
     if n_levels == 1 and not n_missing:
-        return Column(name, "dropped", "the same value in every row", n_levels=1)
+        return LayoutColumn(name, "dropped", "the same value in every row", n_levels=1)
     if n_levels > max(_FEW, _IDENTIFIER * (len(values) - n_missing)):
         note = f"{n_levels:,} different texts in {len(values) - n_missing:,} rows: an identifier or free text"
-        return Column(name, "dropped", note, n_missing, n_levels)
+        return LayoutColumn(name, "dropped", note, n_missing, n_levels)
     own = [each["values"] for each in counts if each["counts"] >= MIN_ROWS][:MAX_LEVELS]
     rare = n_levels - len(own)
     note = f"{rare:,} of {n_levels:,} levels are rare and count as one" if rare > 1 else ""
-    return Column(name, "category", note, n_missing, n_levels, levels=tuple(own))
-
-
-def _compute() -> Any:
-    return require("pyarrow.compute", "cli", "to read tables")
+    return LayoutColumn(name, "category", note, n_missing, n_levels, levels=tuple(own))

@@ -9,15 +9,15 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 from sklearn.datasets import load_svmlight_file
 
-from taufpl.cli._source import Source
+from taufpl.cli._data_file import DataFile
 
 _PAIR = re.compile(rb"(\d+):(\S+)")
 # Above this share of stored values a dense matrix takes no more memory than a sparse one.
@@ -25,29 +25,21 @@ _DENSE = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
-    """Rows of numbers, and labels.
-
-    Attributes
-    ----------
-    X : ndarray or CSR matrix
-    y : ndarray or None
-        None where the file has no labels.
-    is_sparse : bool
-    zero_based : bool
-        Whether the indices of LIBSVM's text begin at 0.
-    names : list of str or None
-        As the archive has them.
-    """
+class LabelledMatrix:
+    """Rows of numbers, as an array or a CSR matrix, their labels, and names of columns, where the file has them."""
 
     X: Any
     y: NDArray[Any] | None
-    is_sparse: bool
-    zero_based: bool = False
+    zero_based: bool = False  # whether the indices of LIBSVM's text begin at 0
     names: list[str] | None = None
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is a CSR matrix."""
+        return isinstance(self.X, csr_matrix)
 
-def read_matrix(source: Source) -> Matrix:
+
+def read_matrix(file: DataFile) -> LabelledMatrix:
     """All of a matrix.
 
     Raises
@@ -55,28 +47,28 @@ def read_matrix(source: Source) -> Matrix:
     ValueError
         The file is damaged; the message says where.
     """
-    matrix = _read_npz(source) if source.format == "npz" else _read_svmlight(source)
+    matrix = _read_npz(file) if file.format == "npz" else _read_svmlight(file)
     if not matrix.X.shape[0]:
-        raise ValueError(f"{source.name}: has no rows.")
+        raise ValueError(f"{file.name}: has no rows.")
     if not matrix.X.shape[1]:
-        raise ValueError(f"{source.name}: has no columns.")
+        raise ValueError(f"{file.name}: has no columns.")
     return matrix
 
 
-def dense_where_full(matrix: Matrix, rows: NDArray[np.intp] | None) -> Matrix:
+def dense_where_full(matrix: LabelledMatrix, rows: NDArray[np.intp] | None) -> LabelledMatrix:
     """The same, dense where some rows, or all, have many values."""
     part = matrix.X if rows is None else matrix.X[rows]
     if matrix.is_sparse and part.nnz > _DENSE * math.prod(part.shape):
-        return Matrix(matrix.X.toarray(), matrix.y, False, matrix.zero_based, matrix.names)
+        return replace(matrix, X=matrix.X.toarray())
     return matrix
 
 
-def stream_matrix(source: Source, rows: int, n_columns: int, zero_based: bool) -> Iterator[Matrix]:
+def stream_matrix(file: DataFile, rows: int, n_columns: int, zero_based: bool) -> Iterator[LabelledMatrix]:
     """A matrix in batches of rows.
 
     Parameters
     ----------
-    source : Source
+    file : DataFile
     rows : int
         The most rows of a batch.
     n_columns : int
@@ -84,39 +76,38 @@ def stream_matrix(source: Source, rows: int, n_columns: int, zero_based: bool) -
     zero_based : bool
         Whether the indices of LIBSVM's text begin at 0.
     """
-    if source.format == "npz":
-        matrix = read_matrix(source)
+    if file.format == "npz":
+        matrix = read_matrix(file)
         for start in range(0, matrix.X.shape[0], rows):
             part = slice(start, start + rows)
             labels = None if matrix.y is None else matrix.y[part]
-            yield Matrix(matrix.X[part], labels, matrix.is_sparse, names=matrix.names)
+            yield replace(matrix, X=matrix.X[part], y=labels)
         return
-    for start, lines in _chunks(source, rows):
-        X, y = _parse(source, lines, start)
+    for start, lines in _chunks(file, rows):
+        X, y = _parse(file, lines, start)
         first = 0 if zero_based else 1
-        X = csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(X.shape[1], n_columns + first)))
-        yield Matrix(X[:, first : n_columns + first], y, True, zero_based)
+        X.resize(X.shape[0], max(X.shape[1], n_columns + first))
+        yield LabelledMatrix(X[:, first : n_columns + first], y, zero_based)
 
 
-def _read_npz(source: Source) -> Matrix:
-    assert source.path is not None
+def _read_npz(file: DataFile) -> LabelledMatrix:
     try:
-        with source.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with file.open() as stream, np.load(stream, allow_pickle=False) as archive:
             # An array of NumPy by itself, or something else that it reads, has no names in it.
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, EOFError, AttributeError, TypeError, ValueError, zlib.error, zipfile.BadZipFile) as error:
-        raise ValueError(f"{source.name}: is damaged, or no .npz archive of plain arrays ({error}).") from error
-    X, is_sparse = _features(source, arrays)
+        raise ValueError(f"{file.name}: is damaged, or no .npz archive of plain arrays ({error}).") from error
+    X = _features(file, arrays)
     labels = arrays.get("y")
     if labels is not None and labels.shape != X.shape[:1]:
-        raise ValueError(f"{source.name}: X has {X.shape[0]} rows, and y has shape {labels.shape}.")
+        raise ValueError(f"{file.name}: X has {X.shape[0]} rows, and y has shape {labels.shape}.")
     names = [str(name) for name in arrays["names"].tolist()] if "names" in arrays else None
     if names is not None and (len(names) != X.shape[1] or len(set(names)) != len(names)):
-        raise ValueError(f"{source.name}: names must name each of the {X.shape[1]} columns, and none twice.")
-    return Matrix(X, labels, is_sparse, names=names)
+        raise ValueError(f"{file.name}: names must name each of the {X.shape[1]} columns, and none twice.")
+    return LabelledMatrix(X, labels, names=names)
 
 
-def _features(source: Source, arrays: dict[str, NDArray[Any]]) -> tuple[Any, bool]:
+def _features(file: DataFile, arrays: dict[str, NDArray[Any]]) -> Any:
     """X of an archive, dense or in the parts that SciPy's save_npz writes."""
     if {"data", "indices", "indptr", "shape"} <= set(arrays):
         try:
@@ -124,48 +115,47 @@ def _features(source: Source, arrays: dict[str, NDArray[Any]]) -> tuple[Any, boo
             X = csr_matrix(parts, shape=tuple(int(size) for size in arrays["shape"]))
             X.check_format(full_check=True)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{source.name}: its parts make no CSR matrix ({error}).") from error
-        return X, True
+            raise ValueError(f"{file.name}: its parts make no CSR matrix ({error}).") from error
+        return X
     if "X" not in arrays:
         raise ValueError(
-            f"{source.name}: must hold X and y, or data, indices, indptr, shape and y; it holds "
+            f"{file.name}: must hold X and y, or data, indices, indptr, shape and y; it holds "
             f"{', '.join(arrays) or 'nothing'}."
         )
     X = arrays["X"]
     if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise ValueError(f"{source.name}: X must be a matrix of numbers; it has shape {X.shape} and type {X.dtype}.")
-    return np.ascontiguousarray(X, dtype=np.float64), False
+        raise ValueError(f"{file.name}: X must be a matrix of numbers; it has shape {X.shape} and type {X.dtype}.")
+    return np.ascontiguousarray(X, dtype=np.float64)
 
 
-def _read_svmlight(source: Source) -> Matrix:
-    parts = [_parse(source, lines, start) for start, lines in _chunks(source, 1 << 16)]
-    if not parts:
-        return Matrix(csr_matrix((0, 0)), np.empty(0), True)
-    wide = max(X.shape[1] for X, _ in parts)
-    data = np.concatenate([X.data for X, _ in parts])
-    indices = np.concatenate([X.indices for X, _ in parts])
-    ends = np.cumsum([0, *(X.nnz for X, _ in parts)])
-    starts = [X.indptr[:-1] + end for (X, _), end in zip(parts, ends, strict=False)]
-    X = csr_matrix((data, indices, np.concatenate([*starts, ends[-1:]])), shape=(sum(len(s) for s in starts), wide))
-    labels = np.concatenate([y for _, y in parts])
+def _read_svmlight(file: DataFile) -> LabelledMatrix:
+    parts, labels = [csr_matrix((0, 0))], [np.empty(0)]
+    for start, lines in _chunks(file, 1 << 16):
+        X, y = _parse(file, lines, start)
+        parts.append(X)
+        labels.append(y)
+    wide = max(X.shape[1] for X in parts)
+    for X in parts:
+        X.resize(X.shape[0], wide)
+    X = vstack(parts, format="csr")
     # No index 0 in all of the file: they begin at 1, as LIBSVM's own do.
-    zero_based = bool(indices.size and indices.min() == 0)
-    return Matrix(X if zero_based else X[:, 1:], labels, True, zero_based)
+    zero_based = bool(X.nnz and X.indices.min() == 0)
+    return LabelledMatrix(X if zero_based else X[:, 1:], np.concatenate(labels), zero_based)
 
 
-def _chunks(source: Source, rows: int) -> Iterator[tuple[int, list[bytes]]]:
+def _chunks(file: DataFile, rows: int) -> Iterator[tuple[int, list[bytes]]]:
     """Number of the first line, and lines."""
     try:
-        with source.open() as file:
+        with file.open() as stream:
             start = 1
-            while lines := list(itertools.islice(file, rows)):
+            while lines := list(itertools.islice(stream, rows)):
                 yield start, lines
                 start += len(lines)
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{source.name}: cannot be read, or is no whole gzip file ({error}).") from error
+        raise ValueError(f"{file.name}: cannot be read, or is no whole gzip file ({error}).") from error
 
 
-def _parse(source: Source, lines: list[bytes], start: int) -> tuple[Any, NDArray[np.float64]]:
+def _parse(file: DataFile, lines: list[bytes], start: int) -> tuple[Any, NDArray[np.float64]]:
     """Lines as CSR with indices as they are written, and labels."""
     try:
         X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
@@ -173,8 +163,8 @@ def _parse(source: Source, lines: list[bytes], start: int) -> tuple[Any, NDArray
         for number, line in enumerate(lines, start):
             reason = _fault(line)
             if reason:
-                raise ValueError(f"{source.name}, line {number}: {reason}.") from error
-        raise ValueError(f"{source.name}: is no file in LIBSVM's format ({error}).") from error
+                raise ValueError(f"{file.name}, line {number}: {reason}.") from error
+        raise ValueError(f"{file.name}: is no file in LIBSVM's format ({error}).") from error
     return csr_matrix(X), y
 
 
@@ -184,14 +174,14 @@ def _fault(line: bytes) -> str | None:
     if not text:
         return None
     shown = [each.decode("utf-8", "replace")[:40] for each in text]
-    if not _is_number(text[0]):
+    if not is_number(text[0]):
         return f"the label {shown[0]!r} is not a number"
     last = -1
     for place, pair in enumerate(text[1:], 1):
         if place == 1 and pair.startswith(b"qid:"):
             continue
         match = _PAIR.fullmatch(pair)
-        if not match or not _is_number(match[2]):
+        if not match or not is_number(match[2]):
             return f"{shown[place]!r} is not an index, a colon and a number"
         if int(match[1]) <= last:
             return f"the index {int(match[1])} comes after {last}; indices must ascend"
@@ -199,9 +189,10 @@ def _fault(line: bytes) -> str | None:
     return None
 
 
-def _is_number(text: bytes) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a text, or whatever a cell holds, is a number."""
     try:
-        float(text)
-    except ValueError:
+        float(value)
+    except (TypeError, ValueError):
         return False
     return True

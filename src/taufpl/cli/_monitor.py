@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, CommandLineError
-from taufpl.cli._options import ChunkRows, Model, OtherDelta, OtherTau, Target
-from taufpl.cli._output import Json, confidence, percent, print_facts, print_json, working
-from taufpl.cli._rows import Rows, rows_of, stream_rows, wanted_types
-from taufpl.cli._saved import Saved, open_model
-from taufpl.cli._source import TABLES, Source, delimiter_of, find_source, standard_input
-from taufpl.cli._tables import arrow, csv_names, parse_rows
-from taufpl.cli._unseen import note_unseen, unseen_counter
+from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
+from taufpl.cli._options import ChunkRows, Json, Model, OtherDelta, OtherTau, Target
+from taufpl.cli._output import confidence, percent, print_result, working
+from taufpl.cli._row_reader import RowBatch
+from taufpl.cli._tables import arrow
 from taufpl.monitoring import FPRMonitor
 
 _VERDICTS = {
@@ -43,8 +40,8 @@ def monitor_command(
         float | None,
         typer.Option(
             "--run-length",
-            help="Negatives in which the change detector may give one false signal, on average; 5000 / tau if not "
-            "given; inf turns it off.",
+            help="Negatives in which the change detector may give one false signal, on average; inf turns it off.",
+            show_default="5000 / tau",
         ),
     ] = None,
     chunk_rows: ChunkRows = 1024,
@@ -52,124 +49,80 @@ def monitor_command(
 ) -> None:
     """Watch labelled rows in the order of their coming, and stop with an alarm when FPR has left the tolerance.
 
-    Two alarms watch. The test over all negatives is ever wrong with probability at most delta, however long it
-    watches. The change detector finds a recent rise much sooner after a good past; while FPR keeps to the tolerance it
-    is wrong at most once in --run-length negatives, on average. Exit code 3 says that either was raised, and the output
-    says which; 0 that the rows ended without one. Rows of stdin are judged as they come, one a line.
+    FPR is the false-alarm rate, the share of negatives that the model flags. Two alarms watch. The test over all
+    negatives is ever wrong with probability at most delta, however long it watches. The change detector finds a recent
+    rise much sooner after a good past; while FPR keeps to the tolerance it is wrong at most once in --run-length
+    negatives, on average. Exit code 3 says that either was raised, and the output says which; 0 that the rows ended
+    without one. Rows of stdin are judged as they come, one a line.
     """
-    saved = open_model(model)
-    watch = FPRMonitor(saved.tau if tau is None else tau, saved.delta if delta is None else delta, run_length)
-    source = standard_input() if stream == "-" else find_source(Path(stream))
-    unseen_values, n_rows, n_negative_rows = unseen_counter(saved), 0, 0
-    with working(f"watching {source.name}") as tell:
-        for rows in _rows(saved, source, target, event, chunk_rows):
+    loaded = open_model(model)
+    watch = FPRMonitor(loaded.tau if tau is None else tau, loaded.delta if delta is None else delta, run_length)
+    file = DataFile(None, "csv") if stream == "-" else find_data_file(Path(stream))
+    reader = loaded.labelled_reader(file, target, event)
+    if event is not None and not file.is_table:
+        raise CommandLineError(f"--event {event}: the columns of a {file.format} file have no names.")
+    unseen, n_rows, n_negative_rows = loaded.unseen_counter(), 0, 0
+    with working(f"watching {file.name}") as tell:
+        for rows in reader.batches(chunk_rows):
             n_rows = rows.start + len(rows)
-            n_negative_rows += _feed(watch, saved, rows)
-            unseen_values.update(rows.X)
+            n_negative_rows += _feed(watch, loaded, rows)
+            unseen.update(rows.X)
             tell(f"{watch.n_seen:,} negatives, FPR {percent(watch.fpr)}")
             if watch.alarm or watch.change:
                 break
-    note_unseen(source.name, unseen_values)
-    if as_json:
-        own = {"n_rows": n_rows, "n_negative_rows": n_negative_rows, "event": event}
-        print_json({**own, **_document(watch), "unseen": unseen_values.record()})
-    else:
-        _print(source.name, watch, "negatives seen" if event is None else "events of negatives seen")
+    note_unseen(file, unseen)
+    document = {
+        "n_rows": n_rows,
+        "n_negative_rows": n_negative_rows,
+        "event": event,
+        **_record(watch),
+        "unseen": unseen.record(),
+    }
+    print_result(document, as_json, file.name, _facts(watch, "negatives" if event is None else "events of negatives"))
     if watch.alarm or watch.change:
         raise typer.Exit(BROKEN)
 
 
-def _feed(watch: FPRMonitor, saved: Saved, rows: Rows) -> int:
-    """Show the negatives of some rows to the monitor, and give their number."""
+def _feed(watch: FPRMonitor, model: LoadedModel, rows: RowBatch) -> int:
+    """Show the negatives among some rows to the monitor, and return their number."""
     assert rows.labels is not None
     negatives = np.flatnonzero(rows.labels == 0)
     events = None if rows.ids is None else rows.ids.take(arrow().array(negatives)).to_pylist()
-    watch.update(saved.scores(rows)[negatives] > 0, events)
+    watch.update(model.scores(rows)[negatives] > 0, events)
     return int(negatives.size)
 
 
-def _document(watch: FPRMonitor) -> dict[str, Any]:
-    """What a monitor has found, by name."""
+def _record(watch: FPRMonitor) -> dict[str, Any]:
+    """What a monitor has found, for a document."""
+    names = (
+        "alarm", "change", "verdict", "n_false_alarms", "fpr", "fpr_lower_bound", "fpr_upper_bound", "evidence",
+        "change_evidence", "run_length", "tau", "delta",
+    )  # fmt: skip
     return {
-        "alarm": watch.alarm,
+        **{name: getattr(watch, name) for name in names},
         "alarm_at_negative": watch.alarm_at,
-        "change": watch.change,
         "change_at_negative": watch.change_at,
-        "verdict": watch.verdict,
         "n_negative": watch.n_seen,
-        "n_false_alarms": watch.n_false_alarms,
-        "fpr": watch.fpr,
-        "fpr_lower_bound": watch.fpr_lower_bound,
-        "fpr_upper_bound": watch.fpr_upper_bound,
-        "evidence": watch.evidence,
         "evidence_needed": 1.0 / watch.delta,
-        "change_evidence": watch.change_evidence,
-        "run_length": watch.run_length,
-        "tau": watch.tau,
-        "delta": watch.delta,
     }
 
 
-def _print(title: str, watch: FPRMonitor, counted: str) -> None:
+def _facts(watch: FPRMonitor, counted: str) -> list[tuple[str, str]]:
     bounds = f"at least {percent(watch.fpr_lower_bound)}, at most {percent(watch.fpr_upper_bound)}"
-    print_facts(
-        title,
-        [
-            ("state", "ALARM" if watch.alarm or watch.change else "no alarm"),
-            ("over all negatives", _state(watch.alarm_at, watch.evidence, 1.0 / watch.delta)),
-            ("since a change", _state(watch.change_at, watch.change_evidence, watch.run_length)),
-            ("tolerance", f"{percent(watch.tau)}; {_VERDICTS[watch.verdict]}"),
-            (counted, f"{watch.n_seen:,}, of them {watch.n_false_alarms:,} false alarms"),
-            ("FPR", percent(watch.fpr)),
-            ("FPR bounds", f"{bounds}, each at {confidence(watch.delta)} over all looks"),
-        ],
-    )
+    return [
+        ("state", "ALARM" if watch.alarm or watch.change else "no alarm"),
+        ("over all negatives", _state(watch.alarm_at, watch.evidence, 1.0 / watch.delta)),
+        ("since a change", _state(watch.change_at, watch.change_evidence, watch.run_length)),
+        ("tolerance", f"{percent(watch.tau)}; {_VERDICTS[watch.verdict]}"),
+        (f"{counted} seen", f"{watch.n_seen:,}, of them {watch.n_false_alarms:,} false alarms"),
+        ("false-alarm rate (FPR)", percent(watch.fpr)),
+        ("FPR bounds", f"{bounds}, each at {confidence(watch.delta)} over all looks"),
+    ]
 
 
 def _state(raised_at: int | None, evidence: float, needed: float) -> str:
     if raised_at is not None:
         return f"ALARM at negative {raised_at:,}"
-    return (
-        "turned off" if math.isinf(needed) else f"no alarm; evidence {evidence:.4g}, the alarm is raised at {needed:g}"
-    )
-
-
-def _rows(saved: Saved, source: Source, target: str | None, event: str | None, chunk: int) -> Iterator[Rows]:
-    wanted = saved.target_in(source, target)
-    if event is not None and source.format not in TABLES:
-        raise CommandLineError(f"--event {event}: the columns of a {source.format} file have no names.")
-    if source.path is not None:
-        return stream_rows(
-            source, saved.layout, classes=saved.classes, target=wanted, id_column=event, chunk=chunk
-        )  # fmt: skip
-    return _live_rows(saved, source, wanted, event, chunk)
-
-
-def _live_rows(saved: Saved, source: Source, target: str | None, event: str | None, chunk: int) -> Iterator[Rows]:
-    """Rows of standard input as soon as they are there."""
-    header = sys.stdin.buffer.readline()
-    if not header.strip():
-        raise ValueError("standard input: is empty; it must begin with a header line of column names.")
-    source = Source(None, "csv", delimiter=delimiter_of(header))
-    names = csv_names(source, header)
-    types = wanted_types(source, saved.layout, names, target, event)
-    start = 0
-    for lines in _lines(chunk):
-        batch = parse_rows(source, header if header.endswith(b"\n") else header + b"\n", lines, types)
-        if batch.num_rows:
-            yield rows_of(source, batch, saved.layout, saved.classes, target, event, start)
-            start += batch.num_rows
-    if not start:
-        raise ValueError("standard input: has a header, but no rows.")
-
-
-def _lines(most: int) -> Iterator[bytes]:
-    """Whole lines, as many as have come, and no more than asked for."""
-    left = b""
-    stream: Any = sys.stdin.buffer
-    while part := stream.read1(1 << 20):
-        *whole, left = (left + part).split(b"\n")
-        for start in range(0, len(whole), most):
-            yield b"\n".join(whole[start : start + most]) + b"\n"
-    if left.strip():
-        yield left
+    if math.isinf(needed):
+        return "turned off"
+    return f"no alarm; evidence {evidence:.4g}, the alarm is raised at {needed:g}"

@@ -1,11 +1,16 @@
-"""Options that several commands have, and how their values are checked."""
+"""Options of commands as types, and how their values are checked."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from taufpl.cli._pipelines import MODELS
+from taufpl.estimators import TauFPLClassifier
 
 # A guarantee at a tolerance takes more than 3 / tau negatives: below this one there are no such files.
 _LEAST_TAU = 1e-12
@@ -51,26 +56,74 @@ def _tolerance(value: str | float) -> float:
     return tau
 
 
-def _share_option(name: str, what: str, parser: Any = _share) -> Any:
-    return typer.Option(name, parser=parser, metavar="SHARE", help=what)
+def _one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """A parser that takes one of these names."""
 
+    def parse(value: str) -> str:
+        if value not in names:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.")
+        return value
+
+    return parse
+
+
+def _penalty(value: str | float) -> str | float:
+    try:
+        if value == "cv" or 0.0 < float(value) < math.inf:
+            return "cv" if value == "cv" else float(value)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"must be cv or a number above 0; got {value!r}.")
+
+
+def _option(name: str, what: str, parser: Any = _share, metavar: str = "SHARE", default: str | bool = True) -> Any:
+    return typer.Option(name, parser=parser, metavar=metavar, help=what, show_default=default)
+
+
+# The strategies of the estimators, whatever they are.
+THRESHOLDS = ("auto", *sorted(TauFPLClassifier._parameter_constraints["threshold"][0].options - {"auto"}))
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from taufpl fit.")]
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet, Arrow, LIBSVM or npz; text may be packed as .gz.")
 ]
 Target = Annotated[
-    str | None, typer.Option("--target", help="The column with the labels. [default: the one of the training data]")
+    str | None, typer.Option("--target", help="The column with the labels.", show_default="that of the training data")
 ]
-Tau = Annotated[float, _share_option("--tau", "Tolerated false-positive rate; 0.01 is 1 %.", _tolerance)]
-OtherTau = Annotated[float | None, _share_option("--tau", "[default: the model's]", _tolerance)]
-Delta = Annotated[float, _share_option("--delta", "Probability with which the tolerance may be exceeded.")]
-OtherDelta = Annotated[float | None, _share_option("--delta", "[default: the model's]")]
-Share = Annotated[
-    float | None,
-    _share_option(
-        "--holdout", "Share of the negatives that np holds out. [default: about one half, or what a proof takes]"
+Tau = Annotated[float, _option("--tau", "Tolerated false-alarm rate (FPR); 0.01 is 1 %.", _tolerance)]
+OtherTau = Annotated[float | None, _option("--tau", "Tolerated FPR.", _tolerance, default="the model's")]
+Delta = Annotated[float, _option("--delta", "Probability of an FPR above the tolerance; confidence is 1 - delta.")]
+OtherDelta = Annotated[float | None, _option("--delta", "Confidence is 1 - delta.", default="the model's")]
+Threshold = Annotated[
+    str,
+    _option(
+        "--threshold",
+        "How the threshold is chosen. auto: np, which has a guarantee, or cross with too few negatives.",
+        _one_of(THRESHOLDS),
+        "|".join(THRESHOLDS),
     ),
 ]
-BaseRate = Annotated[float | None, _share_option("--base-rate", "Share of positives. [default: as in DATA]")]
+ModelName = Annotated[
+    str,
+    _option(
+        "--model",
+        "linear: the automatic ranking; paper: tau-FPL; kernel: the same with a kernel; or of scikit-learn.",
+        _one_of(MODELS),
+        "|".join(MODELS),
+    ),
+]
+Penalty = Annotated[
+    str, _option("--reg", "Penalty of --model paper or kernel; cv chooses it by folds.", _penalty, "cv|NUMBER")
+]
+Holdout = Annotated[
+    float | None,
+    _option(
+        "--holdout",
+        "Share of the negatives that np holds out to choose the threshold.",
+        default="about one half, or what a proof takes",
+    ),
+]
+BaseRate = Annotated[float | None, _option("--base-rate", "Share of positives.", default="as in DATA")]
 ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random division of rows.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]

@@ -1,4 +1,4 @@
-"""What a command prints, and the files that it writes."""
+"""Results of a command as JSON or tables, progress, and a check of the files that it shall write."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from taufpl._files import draft_of
 
-JSON_HELP = "Print one JSON document instead of a table."
-Json = Annotated[bool, typer.Option("--json", help=JSON_HELP)]
+
+def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:
+    """Print a result as JSON, or as a table of facts with a name and a text each."""
+    if as_json:
+        print_json(document)
+        return
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(Text(name), Text(value))
+    _console().print(table)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -40,16 +49,6 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return str(value)
-
-
-def print_facts(title: str, facts: Sequence[tuple[str, str]]) -> None:
-    """A table of two columns: what, and how much."""
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        table.add_row(Text(name), Text(value))
-    _console().print(table)
 
 
 def print_rows(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
@@ -124,3 +123,35 @@ def check_output(path: Path, *inputs: Path | None) -> None:
     finally:
         with suppress(OSError):
             probe.unlink()
+
+
+def np_score_of(fpr: float, recall: float | None, tau: float) -> float | None:
+    """max(FPR, tau) / tau - recall, or None without positives."""
+    return None if recall is None else max(fpr, tau) / tau - recall
+
+
+def np_score_fact(score: float | None) -> tuple[str, str]:
+    """The NP-score and what it is."""
+    return "NP-score", f"{number(score)} (max(FPR, tolerance) / tolerance - recall: 0 is best)"
+
+
+def evidence_record(evidence: Any) -> dict[str, Any]:
+    """What is known about a threshold that was chosen, for a document."""
+    return {
+        "tau": evidence.tau,
+        "delta": evidence.delta,
+        "fpr_estimate": evidence.fpr_estimate,
+        "fpr_upper_bound": evidence.fpr_upper_bound,
+        "recall_estimate": evidence.tpr_estimate,
+        "n_negative_used": evidence.n_negative,
+        "guaranteed": evidence.guaranteed,
+        "caveats": list(evidence.caveats),
+    }
+
+
+def fpr_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The false-alarm rate that a document from :func:`evidence_record` tells."""
+    return [
+        ("false-alarm rate (FPR)", f"{percent(document['fpr_estimate'])} of the negatives that chose the threshold"),
+        ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {confidence(document['delta'])}"),
+    ]

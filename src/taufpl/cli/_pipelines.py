@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -16,52 +18,71 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from taufpl._sklearn import safe_indexing
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
-from taufpl.cli._rows import Training
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.preprocessing import LevelEncoder
+from taufpl.thresholding import USUAL_DELTA
 
+# Models of the command: those of this library, and scorers of scikit-learn that get a threshold of this library.
 OWN = ("linear", "paper", "kernel")
+MODELS = (*OWN, "logistic", "boosting", "forest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitOptions:
+    """Options of ``taufpl fit``."""
+
+    target: str | None = None
+    positive: str | None = None
+    drop: tuple[str, ...] = ()
+    group: str | None = None
+    time: str | None = None
+    tau: float
+    delta: float = USUAL_DELTA
+    threshold: str = "auto"
+    model: str = "linear"
+    reg: float | str = "cv"
+    holdout: float | str = "auto"
+    seed: int = 0
+    jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What was asked for."""
+class TrainingRows:
+    """All rows of a file for a fit, as a frame or a CSR matrix, with a layout that is told from the rows that train."""
 
-    tau: float
-    delta: float
-    threshold: str
-    model: str
-    reg: float | str
-    holdout: float | str
-    seed: int
-    jobs: int
+    X: Any
+    y: NDArray[Any]
+    layout: Layout
+    negative: Any
+    positive: Any
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
+    train: NDArray[np.intp] | None = None  # the rows that the scorer learns from; None: all
 
 
-def fit(data: Training, settings: Settings) -> Any:
+def fit(data: TrainingRows, options: FitOptions) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
     Means, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
     the negatives that choose its threshold. So they are learned from the rows that train: the layout, too, has been
-    told from those alone (`Training.train`). "cross", "oob" and "train" prove nothing, and measure on rows that their
-    fold, or round, has not fitted on:
+    told from those alone (`TrainingRows.train`). "cross", "oob" and "train" prove nothing, and measure on rows that
+    their fold, or round, has not fitted on:
 
     - Scorers of scikit-learn have the pipeline inside NeymanPearsonClassifier, where every fold fits its own.
     - Our own classifiers choose their ranking once for all folds, and run on preprocessing that is learned once, from
       all rows that train: without labels, one row moves a mean by one in n, which is nothing beside what the choice of
       the ranking does.
     """
-    screen = screen_for(data.positive, settings)
-    if settings.model in OWN:
-        model: Any = _in_place(data, settings, screen)
-    else:
-        screen.set_params(estimator=Pipeline([*_steps(data.layout, settings), ("scorer", screen.estimator)]))
-        model = screen.fit(data.X, data.y, groups=data.groups, order=data.times)
-    return model
+    screen = screen_for(data.positive, options)
+    if options.model in OWN:
+        return _fit_in_place(data, options, screen)
+    screen.set_params(estimator=Pipeline([*_steps(data.layout, options), ("scorer", screen.estimator)]))
+    return screen.fit(data.X, data.y, groups=data.groups, order=data.times)
 
 
-def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
+def _fit_in_place(data: TrainingRows, options: FitOptions, screen: Any) -> Pipeline:
     """The same as the fit of a pipeline, without a second copy of the rows."""
-    X, steps = data.X, _steps(data.layout, settings)
+    X, steps = data.X, _steps(data.layout, options)
     for _, step in steps:
         if data.train is None:
             _overwrite(step, True)
@@ -77,32 +98,32 @@ def _in_place(data: Training, settings: Settings, screen: Any) -> Pipeline:
     return Pipeline([*steps, ("screen", screen.fit(X, data.y, groups=data.groups, order=data.times))])
 
 
-def screen_for(positive: Any, settings: Settings) -> Any:
+def screen_for(positive: Any, options: FitOptions) -> Any:
     """The estimator with the threshold; around a scorer of scikit-learn without its preprocessing."""
     shared = {
-        "tau": settings.tau,
-        "threshold": settings.threshold,
-        "delta": settings.delta,
-        "holdout": settings.holdout,
+        "tau": options.tau,
+        "threshold": options.threshold,
+        "delta": options.delta,
+        "holdout": options.holdout,
         "pos_label": positive,
-        "random_state": settings.seed,
+        "random_state": options.seed,
     }
-    if settings.model == "kernel":
-        return KernelTauFPLClassifier(reg=settings.reg, n_jobs=settings.jobs, **shared)
-    if settings.model in OWN:
-        ranking = "auto" if settings.model == "linear" else "paper"
-        return TauFPLClassifier(ranking=ranking, reg=settings.reg, n_jobs=settings.jobs, **shared)
+    if options.model == "kernel":
+        return KernelTauFPLClassifier(reg=options.reg, n_jobs=options.jobs, **shared)
+    if options.model in OWN:
+        ranking = "auto" if options.model == "linear" else "paper"
+        return TauFPLClassifier(ranking=ranking, reg=options.reg, n_jobs=options.jobs, **shared)
     # A forest uses all cores for one fit.
-    n_jobs = None if settings.model == "forest" else settings.jobs
-    return NeymanPearsonClassifier(_scorer(settings), n_jobs=n_jobs, **shared)
+    n_jobs = None if options.model == "forest" else options.jobs
+    return NeymanPearsonClassifier(_scorer(options), n_jobs=n_jobs, **shared)
 
 
-def _scorer(settings: Settings) -> Any:
-    if settings.model == "logistic":
+def _scorer(options: FitOptions) -> Any:
+    if options.model == "logistic":
         return LogisticRegression(max_iter=1000)
-    if settings.model == "boosting":
-        return HistGradientBoostingClassifier(random_state=settings.seed)
-    return RandomForestClassifier(300, min_samples_leaf=3, n_jobs=settings.jobs, random_state=settings.seed)
+    if options.model == "boosting":
+        return HistGradientBoostingClassifier(random_state=options.seed)
+    return RandomForestClassifier(300, min_samples_leaf=3, n_jobs=options.jobs, random_state=options.seed)
 
 
 def _overwrite(step: Any, wanted: bool) -> None:
@@ -112,7 +133,7 @@ def _overwrite(step: Any, wanted: bool) -> None:
             each.set_params(copy=not wanted)
 
 
-def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
+def _steps(layout: Layout, options: FitOptions) -> list[tuple[str, Any]]:
     """Preprocessing that looks at no label."""
     if layout.is_sparse:
         # Zeros stay zeros.
@@ -123,7 +144,7 @@ def _steps(layout: Layout, settings: Settings) -> list[tuple[str, Any]]:
     levels = LevelEncoder(
         min_frequency=MIN_ROWS,
         max_categories=MAX_LEVELS + 1,
-        sparse_output=settings.model not in ("boosting", "forest"),
+        sparse_output=options.model not in ("boosting", "forest"),
     )
     parts: list[tuple[str, Any, list[str]]] = [("categories", levels, layout.categories)]
     if layout.numbers:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
+from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import note
-from taufpl.cli._fresh import fresh_rows, seen_before
-from taufpl.cli._groups import RECORD, met_before, record_groups
-from taufpl.cli._options import Model, Target
-from taufpl.cli._output import Json, check_output, confidence, number, percent, print_facts, print_json, working
-from taufpl.cli._rows import Rows, load_rows
-from taufpl.cli._saved import Saved, open_model
-from taufpl.cli._source import TABLES, Source, find_source
+from taufpl.cli._loaded_model import LoadedModel, open_model
+from taufpl.cli._options import Json, Model, Target
+from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
+from taufpl.cli._row_reader import RowBatch, RowReader
+from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
 from taufpl.cli._tables import read_names
 from taufpl.persistence import save_model
 from taufpl.thresholding import negatives_needed
@@ -29,7 +28,7 @@ def recalibrate_command(
     model: Model,
     negatives: Annotated[Path, typer.Argument(metavar="NEGATIVES", help="Rows that the model has never seen.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The model file to write. [default: MODEL is replaced]")
+        Path | None, typer.Option("-o", "--output", help="The model file to write.", show_default="MODEL is replaced")
     ] = None,
     target: Target = None,
     as_json: Json = False,
@@ -39,84 +38,65 @@ def recalibrate_command(
     Where the file has the column with the labels, its negatives choose and its positives tell the recall. Without that
     column all rows count as negatives. Where the model was fitted with --group, the file must have that column, too.
     """
-    source = find_source(negatives)
+    file = find_data_file(negatives)
     path = output or model
     check_output(path, negatives)
-    saved = open_model(model)
-    labelled = _target(source, target, saved.layout.target)
+    loaded = open_model(model)
+    before = loaded.head.threshold_
     with working(f"reading {negatives}"):
-        classes = saved.classes if labelled is not None else None
-        rows = load_rows(source, saved.layout, classes, labelled, id_column=saved.layout.group)
-        before = saved.head.threshold_
-        known = met_before(saved, rows.ids)
+        rows = _reader(file, loaded, target).load()
+        known = in_known_group(loaded, rows)
         if known.any():
-            note(f"{source.name}: {known.sum():,} rows belong to groups that the model has met, and are left out.")
+            note(f"{file.name}: {known.sum():,} rows belong to groups that the model has met, and are left out.")
             rows = rows.take(~known)
-        fresh, n_seen = fresh_rows(source, saved, rows)
-        _recalibrate(source, saved, fresh, n_seen, path)
-    found = saved.head.evidence_
-    evidence = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
+        fresh, n_seen = fresh_rows(file, loaded, rows)
+        _recalibrate(file, loaded, fresh, n_seen, path)
+    found = loaded.head.evidence_
     document = {
         "output": str(path),
-        "tau": evidence.tau,
-        "delta": saved.delta,
+        **evidence_record(min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found),
+        "delta": loaded.delta,
         "threshold_before": before,
-        "threshold": saved.head.threshold_,
-        "fpr_estimate": evidence.fpr_estimate,
-        "fpr_upper_bound": evidence.fpr_upper_bound,
-        "recall_estimate": evidence.tpr_estimate,
-        "n_negative_used": evidence.n_negative,
+        "threshold": loaded.head.threshold_,
         "n_seen_before": n_seen,
-        "guaranteed": evidence.guaranteed,
-        "caveats": list(evidence.caveats),
     }
-    if as_json:
-        print_json(document)
-    else:
-        _print(document)
+    facts = [
+        ("threshold", f"{number(before)} before, {number(document['threshold'])} now"),
+        *fpr_facts(document),
+        ("recall", percent(document["recall_estimate"])),
+        ("negatives used", f"{document['n_negative_used']:,}"),
+        ("seen before", seen_before(n_seen)),
+        ("guaranteed", "yes" if document["guaranteed"] else f"no: {'; '.join(document['caveats'])}"),
+    ]
+    print_result(document, as_json, str(path), facts)
 
 
-def _recalibrate(source: Source, saved: Saved, rows: Rows, n_seen: int | None, path: Path) -> None:
+def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader:
+    """A reader with labels, where the file has their column or one is named; of a matrix, where --target is given."""
+    if target is None and file.is_table and model.layout.target in read_names(file):
+        target = model.layout.target
+    classes = None if target is None else model.classes
+    return RowReader(file, model.layout, classes, target, model.layout.group)
+
+
+def _recalibrate(file: DataFile, model: LoadedModel, rows: RowBatch, n_seen: int | None, path: Path) -> None:
     """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
     n_negative = int(is_negative.sum()) if rows.ids is None else np.unique(rows.ids[is_negative]).size
-    needed = negatives_needed(saved.tau, saved.delta)
+    needed = negatives_needed(model.tau, model.delta)
     if n_negative < needed:
         what = "negatives" if rows.ids is None else "groups with negatives"
         unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
         raise ValueError(
-            f"{source.name}: {n_negative:,} {what}{unseen} are too few for the guarantee at tau {saved.tau:g} and "
-            f"delta {saved.delta:g}; {needed:,} are needed."
+            f"{file.name}: {n_negative:,} {what}{unseen} are too few for the guarantee at tau {model.tau:g} and "
+            f"delta {model.delta:g}; {needed:,} are needed."
         )
-    saved.recalibrate(rows)
-    seen = None if saved.seen is None else saved.seen.add(rows.X)
+    model.recalibrate(rows)
     # What the model tells itself is told anew; what was added when it was fitted stays.
-    kept = {name: saved.header.training[name] for name in _KEPT if name in saved.header.training}
+    training = {name: model.training[name] for name in _KEPT if name in model.training}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    training = {**kept, "recalibrated": {"at": now, "n_negative": n_negative}}
+    training["recalibrated"] = {"at": now, "n_negative": n_negative}
     if rows.ids is not None:
-        training[RECORD] = record_groups(rows.ids, saved.header.training.get(RECORD))
-    save_model(saved.model, path, training=training, seen=seen)
-
-
-def _print(document: dict[str, Any]) -> None:
-    print_facts(
-        document["output"],
-        [
-            ("threshold", f"{number(document['threshold_before'])} before, {number(document['threshold'])} now"),
-            ("FPR estimate", percent(document["fpr_estimate"])),
-            ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {confidence(document['delta'])}"),
-            ("recall", percent(document["recall_estimate"])),
-            ("negatives used", f"{document['n_negative_used']:,}"),
-            ("seen before", seen_before(document["n_seen_before"])),
-            ("guaranteed", "yes" if document["guaranteed"] else f"no: {'; '.join(document['caveats'])}"),
-        ],
-    )
-
-
-def _target(source: Source, given: str | None, known: str | None) -> str | None:
-    """The column with the labels, if the file has one; of a file without names, y if that holds both classes."""
-    if source.format not in TABLES:
-        return given
-    names = read_names(source)
-    return given if given is not None else known if known in names else None
+        training[GROUPS] = record_groups(rows.ids, model.training.get(GROUPS))
+    seen = model.saved.seen
+    save_model(model.model, path, training=training, seen=None if seen is None else seen.add(rows.X))

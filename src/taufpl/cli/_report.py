@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from taufpl.cli._fresh import Comparison, is_training_file
-from taufpl.cli._options import BaseRate, Data, Model, Target
-from taufpl.cli._output import Json, check_output, print_json, working
-from taufpl.cli._rows import load_rows
-from taufpl.cli._saved import open_model
-from taufpl.cli._source import find_source
-from taufpl.cli._unseen import note_unseen, unseen_counter
+from taufpl.cli._data_file import find_data_file
+from taufpl.cli._loaded_model import note_unseen, open_model
+from taufpl.cli._options import BaseRate, Data, Json, Model, Target
+from taufpl.cli._output import check_output, print_json, working
+from taufpl.cli._seen import SeenCounter, is_training_file
 from taufpl.report import write_report
 
 
@@ -36,38 +33,36 @@ def report_command(
 
     Only with --new it may call the promise kept. Rows that the model has seen are recognised and left out of it.
     """
-    source = find_source(data)
+    file = find_data_file(data)
     check_output(output, data, model)
-    saved = open_model(model)
+    loaded = open_model(model)
     with working(f"reading {data}") as tell:
-        rows = load_rows(source, saved.layout, saved.classes, saved.target_in(source, target))
-        assert rows.labels is not None
-        y = np.asarray(saved.head.classes_)[rows.labels]
-        comparison = Comparison(source, saved)
-        comparison.hits(rows)
-        n_seen = None if (found := comparison.judge_and_note()) is None else found.n_seen
-        trained_on = n_seen == len(rows) or is_training_file(saved, rows)
-        unseen_values = unseen_counter(saved)
+        rows = loaded.labelled_reader(file, target).load()
+        seen = SeenCounter(file, loaded)
+        seen.hits(rows)
+        seen.note()
+        trained_on = seen.n_seen == len(rows) or is_training_file(loaded, rows)
+        unseen_values = loaded.unseen_counter()
         unseen_values.update(rows.X)
         tell(f"writing {output}")
         write_report(
-            saved.model,
+            loaded.model,
             rows.X,
-            y,
+            loaded.labels(rows),
             output,
             title=title,
             volume_per_day=volume,
             base_rate=base_rate,
             n_examples=examples,
             data_is_new=False if trained_on else True if is_new else None,
-            seen=saved.seen,
+            seen=loaded.saved.seen,
             unseen_values=unseen_values,
         )
-    note_unseen(source.name, unseen_values)
+    note_unseen(file, unseen_values)
     document = {
         "output": str(output),
         "n_rows": len(rows),
-        "n_seen_before": n_seen,
+        "n_seen_before": seen.n_seen,
         "trained_on": trained_on,
         "unseen": unseen_values.record(),
     }

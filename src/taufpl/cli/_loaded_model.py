@@ -1,0 +1,143 @@
+"""Model files as commands use them: the model, its labels, its layout, and a reader for rows of other files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import OneHotEncoder
+
+from taufpl.cli._data_file import DataFile
+from taufpl.cli._errors import CommandLineError, note
+from taufpl.cli._layout import Layout, layout_of
+from taufpl.cli._pipelines import before, head_of, transformers
+from taufpl.cli._row_reader import RowBatch, RowReader
+from taufpl.exceptions import ModelFileError
+from taufpl.persistence import SavedModel, load_model
+from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
+from taufpl.thresholding import USUAL_DELTA
+
+# Remarks on one file that are printed; of the others only their number.
+_MOST_REMARKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A classifier out of a file, with the layout of its rows."""
+
+    path: Path
+    saved: SavedModel
+    layout: Layout
+
+    @property
+    def model(self) -> Any:
+        """The model with its preprocessing."""
+        return self.saved.model
+
+    @property
+    def head(self) -> Any:
+        """The estimator with the threshold."""
+        return head_of(self.model)
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What the header of the file says about the training rows."""
+        return self.saved.header.training
+
+    @property
+    def classes(self) -> list[Any]:
+        """Label of negatives, then of positives."""
+        return list(np.asarray(self.head.classes_).tolist())
+
+    @property
+    def tau(self) -> float:
+        """The strictest tolerance."""
+        return float(np.min(self.head.tau))
+
+    @property
+    def delta(self) -> float:
+        """The probability with which the guarantee may fail: the model's, or the usual one."""
+        own = getattr(self.head, "delta", None)
+        return USUAL_DELTA if own is None else float(own)
+
+    def scores(self, rows: RowBatch) -> NDArray[np.float64]:
+        """Score minus threshold: above 0 exactly where the decision is positive."""
+        scores = np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
+        is_nan = np.isnan(scores)
+        if is_nan.any():
+            row = rows.start + int(is_nan.argmax()) + 1
+            raise ValueError(f"row {row:,}: its score is not a number; are its values too large? Leave the row out.")
+        return scores
+
+    def labels(self, rows: RowBatch) -> NDArray[Any] | None:
+        """The labels of rows as the model knows them; None where none were read."""
+        return None if rows.labels is None else np.asarray(self.head.classes_)[rows.labels]
+
+    def recalibrate(self, rows: RowBatch) -> None:
+        """Choose the threshold anew; rows without labels are negatives."""
+        self.head.recalibrate(before(self.model, rows.X), self.labels(rows), groups=rows.ids)
+
+    def labelled_reader(self, file: DataFile, target: str | None, id_column: str | None = None) -> RowReader:
+        """A reader of rows with labels, in the column that is given or has the name of that in the training data."""
+        target = (target or self.layout.target) if file.is_table else None
+        if file.is_table and target is None:
+            raise CommandLineError(
+                "--target is needed: the model does not know the name of the column with the labels."
+            )
+        return RowReader(file, self.layout, self.classes, target, id_column)
+
+    def unseen_counter(self) -> UnseenCounter:
+        """A counter of values that the training rows never had.
+
+        The columns of sparse rows, and of models that no command has fitted, have no record: nothing is counted there.
+        """
+        known, training = _levels(self.model), self.training
+        n_rows = self.layout.n_rows or int(training.get("n_negative") or 0) + int(training.get("n_positive") or 0)
+        return UnseenCounter(
+            TrainingColumn(column.name, n_rows, column.n_missing, column.low, column.high, known.get(column.name))
+            for column in self.layout.used
+            if column.kind != "open"
+        )
+
+
+def open_model(path: Path) -> LoadedModel:
+    """Load a model file.
+
+    Raises
+    ------
+    ValueError
+        It is none, or is damaged; the message says why.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: there is no such file.")
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a model file.")
+    saved = load_model(path)
+    if not hasattr(head_of(saved.model), "evidence_"):
+        raise ValueError(f"{path}: is a ranking without a threshold that was chosen; fit a classifier.")
+    try:
+        return LoadedModel(path, saved, layout_of(saved.header, saved.model))
+    except ValueError as error:
+        raise ModelFileError(f"{path} cannot be loaded: {error}.") from error
+
+
+def note_unseen(file: DataFile, counter: UnseenCounter) -> None:
+    """Say on stderr which values of a file, that training never saw, are remarkable."""
+    remarks = counter.remarks()
+    for remark in remarks[:_MOST_REMARKS]:
+        note(f"{file.name}, column {remark}.")
+    if len(remarks) > _MOST_REMARKS:
+        note(f"{file.name}: {len(remarks) - _MOST_REMARKS:,} more such remarks on values; --json has all counts.")
+
+
+def _levels(model: Any) -> dict[str, frozenset[Any]]:
+    """All levels, rare ones included, that the encoders of a model have seen, by column."""
+    found: dict[str, frozenset[Any]] = {}
+    for step in transformers(model):
+        if isinstance(step, LevelEncoder | OneHotEncoder) and hasattr(step, "feature_names_in_"):
+            for name, levels in zip(step.feature_names_in_, step.categories_, strict=True):
+                found[name] = found.get(name, frozenset()) | {each for each in levels if each is not None}
+    return found

@@ -1,0 +1,211 @@
+"""Rows of files and of standard input in batches, as a model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, vstack
+
+from taufpl._extras import require
+from taufpl._sklearn import safe_indexing
+from taufpl.cli._data_file import DataFile, delimiter_of
+from taufpl.cli._errors import CommandLineError, did_you_mean, note
+from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
+from taufpl.cli._labels import match_labels
+from taufpl.cli._layout import Layout
+from taufpl.cli._matrices import LabelledMatrix, stream_matrix
+from taufpl.cli._tables import arrow, check_names, parse_rows, read_names, stream_table
+
+CHUNK_ROWS = 65_536
+# More names than that are not listed one by one.
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Some rows of a file."""
+
+    X: Any  # a frame or a CSR matrix
+    labels: NDArray[np.int64] | None  # 0, 1, or -1 where the label is missing; None where none were asked for
+    ids: Any  # a pyarrow array, or None
+    start: int  # number of rows before the first of these
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def take(self, kept: NDArray[np.bool_]) -> RowBatch:
+        """Some of the rows, by a mask."""
+        places = np.flatnonzero(kept)
+        labels, ids = (None if each is None else each.take(places) for each in (self.labels, self.ids))
+        return replace(self, X=safe_indexing(self.X, places), labels=labels, ids=ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads the rows of a file by the layout of a model.
+
+    Attributes
+    ----------
+    file : DataFile
+    layout : Layout
+    classes : list or None
+        The model's labels, negative first; None where no labels are wanted.
+    target, id_column : str or None
+        The columns with labels and with ids, of a table.
+    """
+
+    file: DataFile
+    layout: Layout
+    classes: list[Any] | None = None
+    target: str | None = None
+    id_column: str | None = None
+
+    def batches(self, rows: int = CHUNK_ROWS) -> Iterator[RowBatch]:
+        """All rows in batches of at most `rows`; those of standard input as soon as they are there.
+
+        Raises
+        ------
+        ValueError
+            The file is damaged, does not fit the model or has no rows; the message says where.
+        """
+        if self.file.path is None:
+            parts = self._live(rows)
+        elif self.file.is_table:
+            parts = self._stream(rows)
+        elif self.id_column is not None:
+            raise CommandLineError(f"--id {self.id_column}: the columns of a {self.file.format} file have no names.")
+        else:
+            parts = self._stream_matrix(rows)
+        is_empty = True
+        for part in parts:
+            is_empty = False
+            yield part
+        if is_empty:
+            raise ValueError(f"{self.file.name}: has {'a header, but ' if self.file.path is None else ''}no rows.")
+
+    def load(self) -> RowBatch:
+        """All rows; those without a label are left out, with a note."""
+        parts = list(self.batches())
+        if self.layout.is_sparse:
+            X = vstack([part.X for part in parts], format="csr")
+        else:
+            X = require("pandas", "cli", "to hold tables").concat([part.X for part in parts], ignore_index=True)
+        found = [part.labels for part in parts if part.labels is not None]
+        ids = None if self.id_column is None else np.concatenate([np.asarray(each.ids, object) for each in parts])
+        if ids is not None and any(each is None for each in ids):
+            raise ValueError(
+                f"{self.file.name}: column {self.id_column!r} has no value in some rows. Fill them, or leave them out."
+            )
+        rows = RowBatch(X, np.concatenate(found) if found else None, ids, 0)
+        if rows.labels is None or (rows.labels >= 0).all():
+            return rows
+        labelled = rows.take(rows.labels >= 0)
+        note(f"{self.file.name}: {len(rows) - len(labelled):,} rows without a label are left out.")
+        if not len(labelled):
+            raise ValueError(f"{self.file.name}: no row has a label.")
+        return labelled
+
+    def _stream(self, rows: int) -> Iterator[RowBatch]:
+        types = self._types(read_names(self.file))
+        return self._numbered(stream_table(self.file, types, rows))
+
+    def _live(self, rows: int) -> Iterator[RowBatch]:
+        stream = self.file.open()
+        header = stream.readline()
+        if not header.strip():
+            raise ValueError("standard input: is empty; it must begin with a header line of column names.")
+        file = replace(self.file, delimiter=delimiter_of(header))
+        types = self._types(read_names(file, header))
+        return self._numbered(
+            batch for lines in _whole_lines(stream, rows) for batch in parse_rows(file, header, lines, types)
+        )
+
+    def _types(self, names: list[str]) -> dict[str, Any]:
+        """Columns to read and their types, once they are known to be there; a note names other columns."""
+        if self.layout.is_sparse:
+            raise ValueError(f"{self.file.name}: the model was fitted on sparse data; give it rows as .svm or .npz.")
+        check_names(self.file, names)
+        types = self.layout.types()
+        others = [name for name in (self.target if self.classes else None, self.id_column) if name is not None]
+        check_present(self.file, names, list(types), why=", which the model needs")
+        check_present(self.file, names, others)
+        known = {column.name for column in self.layout.columns} | {*others, self.layout.target}
+        extra = [name for name in names if name not in known]
+        if extra:
+            shown = ", ".join(extra[:_MOST_NAMES]) + (", ..." if len(extra) > _MOST_NAMES else "")
+            note(f"{self.file.name}: {len(extra)} columns that the model does not know are ignored: {shown}.")
+        for name in others:
+            types.setdefault(name, arrow().string() if self.file.format == "csv" else None)
+        return types
+
+    def _numbered(self, batches: Iterator[Any]) -> Iterator[RowBatch]:
+        """Batches of a table as rows of the model."""
+        start = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            labels = None
+            if self.classes is not None and self.target is not None:
+                labels = match_labels(self.file, self.target, batch.column(self.target), self.classes, start)
+            ids = None if self.id_column is None else batch.column(self.id_column)
+            if any(column.kind == "open" for column in self.layout.used):
+                X = batch.select([column.name for column in self.layout.used]).to_pandas()
+            else:
+                X = frame_of_batches(self.file, [batch], self.layout, start)
+            yield RowBatch(X, labels, ids, start)
+            start += batch.num_rows
+
+    def _stream_matrix(self, rows: int) -> Iterator[RowBatch]:
+        n_columns = self.layout.n_columns if self.layout.is_sparse else len(self.layout.columns)
+        start = 0
+        for matrix in stream_matrix(self.file, rows, n_columns, self.layout.zero_based):
+            X, labels = self._fitting(matrix, n_columns, start), None
+            if self.classes is not None:
+                if matrix.y is None:
+                    raise ValueError(f"{self.file.name}: has no y, the labels of the rows.")
+                labels = match_labels(self.file, "y", matrix.y, self.classes, start)
+            yield RowBatch(X, labels, None, start)
+            start += matrix.X.shape[0]
+
+    def _fitting(self, matrix: LabelledMatrix, n_columns: int, start: int) -> Any:
+        """A matrix as the model takes it: sparse, or a frame with its names."""
+        X, name = matrix.X, self.file.name
+        if X.shape[1] != n_columns:
+            raise ValueError(f"{name}: has {X.shape[1]:,} columns, and the model was fitted on {n_columns:,}.")
+        if self.layout.is_sparse:
+            return X if matrix.is_sparse else csr_matrix(X)
+        names = [column.name for column in self.layout.columns]
+        if matrix.names is not None and matrix.names != names:
+            raise ValueError(f"{name}: its names are not those of the columns that the model was fitted on.")
+        dense = X.toarray() if matrix.is_sparse else X
+        check_finite(self.file, names, dense, start)
+        return used_columns(dense, self.layout)
+
+
+def used_columns(X: NDArray[np.float64], layout: Layout) -> Any:
+    """The columns of a dense matrix that a model uses, as a frame."""
+    used = [place for place, column in enumerate(layout.columns) if column.kind != "dropped"]
+    return frame_of(X if len(used) == X.shape[1] else X[:, used], [column.name for column in layout.used], {})
+
+
+def check_present(file: DataFile, names: Sequence[str], wanted: Sequence[str], why: str = "") -> None:
+    """Refuse a file that lacks a column; the nearest name is offered."""
+    known = set(names)
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"{file.name}: there is no column {name!r}{why}.{did_you_mean(name, list(names))}")
+
+
+def _whole_lines(stream: Any, most: int) -> Iterator[bytes]:
+    """Whole lines as soon as they have come, at most `most` at a time."""
+    left = b""
+    while part := stream.read1(1 << 20):
+        *whole, left = (left + part).split(b"\n")
+        for start in range(0, len(whole), most):
+            yield b"\n".join(whole[start : start + most]) + b"\n"
+    if left.strip():
+        yield left

@@ -1,0 +1,154 @@
+"""Rows of a file to fit on: what the columns are is told from the rows that train, then all rows become X and y."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.cli._data_file import DataFile
+from taufpl.cli._errors import CommandLineError
+from taufpl.cli._frames import check_finite, frame_of_batches, numbers_as_planned
+from taufpl.cli._labels import read_labels
+from taufpl.cli._layout import Layout, LayoutColumn, plan_columns, plan_numbers
+from taufpl.cli._matrices import dense_where_full, read_matrix
+from taufpl.cli._pipelines import FitOptions, TrainingRows, screen_for
+from taufpl.cli._row_reader import check_present, used_columns
+from taufpl.cli._tables import arrow, read_table
+from taufpl.thresholding import negatives_needed
+
+# Columns of a table that are not used, whose reasons an error lists.
+_MOST_REASONS = 5
+
+
+def load_training(file: DataFile, options: FitOptions) -> TrainingRows:
+    """Read a file, tell which rows train, what the columns are by those alone, and make X and y of all rows.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged, or no model can be fitted on it; the message says why.
+    """
+    return _load_table(file, options) if file.is_table else _load_matrix(file, options)
+
+
+def _load_table(file: DataFile, options: FitOptions) -> TrainingRows:
+    target = options.target
+    if target is None:
+        raise CommandLineError("--target is needed: the name of the column with the labels.")
+    table = read_table(file)
+    for option, named in (("--drop", options.drop), ("--group", (options.group,)), ("--time", (options.time,))):
+        names = [name for name in named if name is not None]
+        check_present(file, table.column_names, names)
+        if target in names:
+            raise CommandLineError(f"{option} {target} is the target.")
+    check_present(file, table.column_names, [target])
+    y, negative, positive = read_labels(file, target, table.column(target), options.positive)
+    groups, times = (_values(file, table, name) for name in (options.group, options.time))
+    if times is not None and times.dtype.kind not in "iufmM":
+        raise ValueError(
+            f"{file.name}: column {options.time!r} holds texts, which do not sort by time. Write dates as 2024-12-31 "
+            "or 2024-12-31 23:59:00, or give numbers."
+        )
+    train = _rows_that_train(file, options, y, positive, groups, times)
+    try:
+        columns = plan_columns(table, target, _unused(options), train, guess_types=file.format == "csv")
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {error}") from error
+    n_rows = len(y if train is None else train)
+    layout = Layout(columns, target, group=options.group, time=options.time, n_rows=n_rows)
+    _check_left(file, layout)
+    used = table.select([column.name for column in layout.used])
+    del table
+    batches = numbers_as_planned(file, used, layout).to_batches()
+    del used
+    arrow().default_memory_pool().release_unused()
+    X = frame_of_batches(file, batches, layout)
+    arrow().default_memory_pool().release_unused()
+    return TrainingRows(X, y, layout, negative, positive, groups, times, train)
+
+
+def _unused(options: FitOptions) -> dict[str, str]:
+    """Columns that are no features, and why."""
+    reasons = dict.fromkeys(options.drop, "as asked")
+    if options.group is not None:
+        reasons[options.group] = "--group: rows with the same value belong together"
+    if options.time is not None:
+        reasons[options.time] = "--time: the scorer learns from earlier rows, the latest choose the threshold"
+    return reasons
+
+
+def _values(file: DataFile, table: Any, name: str | None) -> NDArray[Any] | None:
+    """A column of groups or times, as values that can be compared and sorted."""
+    if name is None:
+        return None
+    values = table.column(name)
+    if values.null_count:
+        raise ValueError(
+            f"{file.name}: column {name!r} has no value in {values.null_count:,} rows. Fill them, or leave those "
+            "rows out."
+        )
+    return np.asarray(values.to_numpy())
+
+
+def _load_matrix(file: DataFile, options: FitOptions) -> TrainingRows:
+    if options.target not in (None, "y", "label"):
+        raise CommandLineError(
+            f"--target {options.target}: the labels of a {file.format} file have no other name than y."
+        )
+    for option, name in (("--group", options.group), ("--time", options.time)):
+        if name is not None:
+            raise CommandLineError(f"{option} {name} is for tables; a {file.format} file has numbers and labels only.")
+    matrix = read_matrix(file)
+    if matrix.y is None:
+        raise ValueError(f"{file.name}: has no y, the labels of the rows.")
+    y, negative, positive = read_labels(file, "y", matrix.y, options.positive)
+    train = _rows_that_train(file, options, y, positive, None, None)
+    matrix = dense_where_full(matrix, train)
+    X, layout = matrix.X, Layout((), None, zero_based=matrix.zero_based)
+    if matrix.is_sparse:
+        if options.drop:
+            raise CommandLineError("--drop is not for sparse data, whose columns have no names.")
+        if not np.isfinite(X.data).all():
+            raise ValueError(f"{file.name}: a value is infinite or not a number.")
+        layout = replace(layout, n_columns=X.shape[1], is_sparse=True)
+        return TrainingRows(X, y, layout, negative, positive, train=train)
+    names = matrix.names or [f"x{place}" for place in range(X.shape[1])]
+    check_present(file, names, options.drop)
+    check_finite(file, names, X, 0)
+    seen = X if train is None else X[train]
+    columns = tuple(
+        LayoutColumn(name, "dropped", "as asked")
+        if name in options.drop
+        else plan_numbers(name, seen[:, place], may_be_identifier=False)
+        for place, name in enumerate(names)
+    )
+    layout = replace(layout, columns=columns, n_rows=len(seen))
+    _check_left(file, layout)
+    return TrainingRows(used_columns(X, layout), y, layout, negative, positive, train=train)
+
+
+def _rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, groups: Any, times: Any) -> Any:
+    """The rows that the scorer may learn from (None: all), once it is clear that the others suffice for a guarantee."""
+    if options.threshold == "np":
+        is_negative = y != positive
+        n_negative = int(is_negative.sum()) if groups is None else len(np.unique(groups[is_negative]))
+        needed = negatives_needed(options.tau, options.delta)
+        most = n_negative - 1 if options.holdout == "auto" else round(float(options.holdout) * n_negative)
+        if most < needed:
+            what = "negatives" if groups is None else "groups with negatives"
+            advice = "Leave --holdout out" if needed < n_negative else "Take --threshold cross"
+            raise ValueError(
+                f"{file.name}: {n_negative:,} {what} are too few for the guarantee of --threshold np at tau "
+                f"{options.tau:g} and delta {options.delta:g}: {needed:,} must be held out, and others must be left "
+                f"to learn from. {advice}, or take a larger --tau or --delta."
+            )
+    return screen_for(positive, options).training_rows(y, groups, times)
+
+
+def _check_left(file: DataFile, layout: Layout) -> None:
+    if not layout.used:
+        reasons = "; ".join(f"{column.name}: {column.note}" for column in layout.columns[:_MOST_REASONS])
+        raise ValueError(f"{file.name}: no column is left to learn from ({reasons or 'there is only the target'}).")
