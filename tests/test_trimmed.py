@@ -52,7 +52,7 @@ def test_several_starts_are_at_least_as_good_as_each():
     alone = [fit_trimmed(problem, 0.2, CHOICE, [start]).objective for start in starts]
     together = fit_trimmed(problem, 0.2, CHOICE, starts)
     assert together.objective <= min(alone) * (1.0 + 1e-2)  # the race is run with loose solves
-    assert together.n_passes > 0
+    assert together.result.n_passes > 0
 
 
 def test_the_length_of_a_start_does_not_matter():
@@ -129,7 +129,7 @@ def test_a_loose_tolerance_ends_with_the_alternations():
     X, y = partly_separable(n=2000, m=400)
     problem = pose(X, y, tau=0.005, reg=0.1)
     loose, fine = (fit_trimmed(problem, 0.3, SolverChoice(tol=tol), [logistic(X, y)]) for tol in (5e-2, 1e-4))
-    assert loose.n_passes < 0.7 * fine.n_passes
+    assert loose.result.n_passes < 0.7 * fine.result.n_passes
     assert loose.result.gap <= 5e-2
     gains = -np.diff(loose.objectives) / loose.objectives[1:]
     assert np.all(gains[:-1] > 5e-2)
@@ -144,12 +144,12 @@ def test_a_path_tries_a_hopeless_start_once():
     problem = pose(X, y, tau=0.01)
     found = [ranking for _, ranking in trimmed_path(problem, 0.5, (1.0, 0.1, 0.01), CHOICE, np.ones(3))]
     assert all(ranking.collapsed for ranking in found)
-    assert found[0].n_passes > 0
-    assert [ranking.n_passes for ranking in found[1:]] == [0.0, 0.0]
+    assert found[0].result.n_passes > 0
+    assert [ranking.result.n_passes for ranking in found[1:]] == [0.0, 0.0]
     # They would have collapsed one by one.
     for reg in (0.1, 0.01):
         assert fit_trimmed(problem.replace(reg=reg), 0.5, CHOICE, [np.ones(3)]).collapsed
     # A coarser word for it takes less work.
     coarse = next(trimmed_path(problem, 0.5, (1.0,), SolverChoice(tol=1e-4, no_gain=1e-3), np.ones(3)))[1]
     assert coarse.collapsed
-    assert coarse.n_passes < found[0].n_passes
+    assert coarse.result.n_passes < found[0].result.n_passes

@@ -12,7 +12,6 @@ from taufpl.estimators._fitters import LinearModel
 from taufpl.estimators._labels import TwoClasses, split_rows
 from taufpl.estimators._search import Fold, make_folds
 from taufpl.estimators.rankings import (
-    Candidate,
     Name,
     NegativeMoments,
     as_good_as_best,
@@ -88,9 +87,8 @@ class AutoFitter:
 
     def fit(self, rows: Rows, near: Any = None) -> LinearModel:
         """Fit what was kept on these rows."""
-        found, spread = _find(self.X, *split_rows(rows, self.positive_rows), self.tau, self.kept)
-        coef = average([candidate.coef for candidate in found], spread)
-        return LinearModel(coef)
+        found, moments = _find(self.X, *split_rows(rows, self.positive_rows), self.tau, self.kept)
+        return LinearModel(average(list(found.values()), moments))
 
     def scores(self, model: LinearModel, rows: Rows) -> Vector:
         """Products of w with each of the rows."""
@@ -109,21 +107,21 @@ def _judge(X: Any, fold: Fold, tau: float, frugal: bool) -> dict[Name, float]:
     """Held-out share of every candidate on one fold."""
     found, _ = _find(X, fold.positive, fold.negative, tau, frugal=frugal)
     held_out = as_operator(X[np.concatenate((fold.held_out_positive, fold.held_out_negative))])
+    cut = fold.held_out_positive.size
     shares = {}
-    for candidate in found:
-        scores = held_out.matvec(candidate.coef)
-        cut = fold.held_out_positive.size
-        shares[candidate.name] = held_out_share(scores[:cut], scores[cut:], tau)
+    for name, coef in found.items():
+        scores = held_out.matvec(coef)
+        shares[name] = held_out_share(scores[:cut], scores[cut:], tau)
     return shares
 
 
 def _find(
     X: Any, positive: Rows, negative: Rows, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
-) -> tuple[list[Candidate], NegativeMoments]:
+) -> tuple[dict[Name, Vector], NegativeMoments]:
     """Candidates on some rows of X, copied, positives first."""
     part = X[np.concatenate((positive, negative))]
     cut = positive.size
-    # k and reg are the candidates' own affair.
+    # Candidates choose k and reg themselves.
     problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, cut + negative.size), 1, 1.0)
-    spread = NegativeMoments.of(problem)
-    return find_candidates(part, problem, spread, tau, wanted, frugal=frugal), spread
+    moments = NegativeMoments.of(problem)
+    return find_candidates(part, problem, moments, tau, wanted, frugal=frugal), moments

@@ -1,7 +1,6 @@
 """Linear rankings: the trimmed one, that of Gaussian recall, and the candidates among which "auto" chooses."""
 
 from taufpl.estimators.rankings._candidates import (
-    Candidate,
     Name,
     as_good_as_best,
     average,
@@ -12,7 +11,6 @@ from taufpl.estimators.rankings._gaussian_recall import NegativeMoments
 from taufpl.estimators.rankings._trimmed import rank
 
 __all__ = [
-    "Candidate",
     "Name",
     "NegativeMoments",
     "as_good_as_best",

@@ -1,4 +1,4 @@
-"""Rankings worth trying at a tolerance, how they are compared on held-out rows, and how the best of them are joined.
+"""The linear rankings that "auto" tries, how they are compared on held-out rows, and how the best are averaged.
 
 Which ranking is best at a small tau is hard to tell: floor(tau n) + 1 held-out negatives decide, and the best of many
 noisy figures is the luckiest. Hence few candidates, none of them bad; a criterion that looks at neighbouring tolerances
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_normal, mean_and_variances
+from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall, mean_and_variances
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import share_above
 
 Vector = NDArray[np.float64]
-# Family and settings.
+# What identifies a candidate on every fold: its family and its settings there.
 Name = tuple[str, *tuple[float, ...]]
 
 # Candidates only have to be told apart, and an early end regularises: recall is a little higher than at 1e-2.
@@ -43,12 +42,14 @@ _SVM_TOL = 1e-4
 _INTERCEPT_SCALING = 100.0
 # Iterations of the search for a direction in which all rows score the same, and the root mean square error there.
 _MOST_LSQR, _CONSTANT = 100, 1e-6
-_NORMAL = (0.03, 0.3)
-# The trimmed ranking trains at this multiple of tau: the mean of so many more negatives is less noisy.
+# Ridges of the rankings by Gaussian recall, whose family users know as "normal".
+_RIDGES = (0.03, 0.3)
+# The trimmed ranking trains at this multiple of tau: the mean of more negatives is less noisy.
 _TRIMMED_SCALE = 4.0
+# Multiples of the share of positives that a start catches, and the values of reg at each.
 _TRIMMED = ((1.25, (1.0, 0.01)), (2.0, (0.01,)))
-# Screened candidates see the features whose class means are so many standard errors apart, a quarter of all at most:
-# with many more of them they would be the other candidates once again, at their price.
+# Screened candidates see the features whose class means are at least this many standard errors apart, a quarter of all
+# features at most: with many more they would be the other candidates once again, at their price.
 _SCREENED = "screened "
 _TELLING = 3.0
 _MOST_SCREENED = 0.25
@@ -56,34 +57,20 @@ _MOST_SCREENED = 0.25
 _FEW_FEATURES = 64
 # Tolerances that a held-out criterion looks at, as multiples of tau.
 _NEIGHBOURS = (0.5, 1.0, 2.0)
-# So many candidates are averaged at most.
+# Most candidates that are averaged.
 _MOST_KEPT = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A ranking, the family that it comes from, and its settings there."""
-
-    family: str
-    settings: tuple[float, ...]
-    coef: Vector
-
-    @property
-    def name(self) -> Name:
-        """What identifies it on every fold."""
-        return (self.family, *self.settings)
 
 
 def find_candidates(
     X: Any,
     problem: RankingProblem,
-    spread: NegativeMoments,
+    moments: NegativeMoments,
     tau: float,
     wanted: Collection[Name] | None = None,
     *,
     frugal: bool = False,
-) -> list[Candidate]:
-    """All candidates, or those that are wanted, in a fixed order, the simpler first.
+) -> dict[Name, Vector]:
+    """Coefficients of all candidates, or of those that are wanted, in the order of `all_names`.
 
     Parameters
     ----------
@@ -91,11 +78,11 @@ def find_candidates(
         The rows of the problem, for scikit-learn's estimators.
     problem : RankingProblem
         Gives the data; its k and reg do not matter.
-    spread : NegativeMoments
+    moments : NegativeMoments
         Of the same rows.
     tau : float
     wanted : collection of names, default=None
-        Those of the candidates to be found; None stands for all.
+        None stands for all.
     frugal : bool, default=False
         Whether to leave out the support vector machines: liblinear holds 16 bytes for a value of X beside X itself.
     """
@@ -103,36 +90,35 @@ def find_candidates(
     is_positive[problem.positive_rows] = True
     names = all_names() if wanted is None else wanted
     knows_tau = any(name[0] in ("normal", "trimmed") for name in names)
-    found = list(plain_candidates(X, is_positive, {*names, *([_START] if knows_tau else [])}, frugal=frugal))
+    found = _plain_candidates(X, is_positive, {*names, *([_START] if knows_tau else [])}, frugal=frugal)
     if knows_tau:
-        start = next(candidate.coef for candidate in found if candidate.name == _START)
-        found += tau_candidates(problem, spread, tau, start, names)
+        found |= _tau_candidates(problem, moments, tau, found[_START], names)
     if any(name[0].startswith(_SCREENED) for name in names):
-        found += screened_candidates(X, problem, spread, tau, is_positive, names)
-    return [candidate for candidate in found if candidate.name in names]
+        found |= _screened_candidates(X, problem, moments, tau, is_positive, names)
+    return {name: coef for name, coef in found.items() if name in names}
 
 
 def all_names() -> list[Name]:
     """The names of all candidates, the simpler first."""
-    know_tau: list[Name] = [("normal", ridge) for ridge in _NORMAL]
+    know_tau: list[Name] = [("normal", ridge) for ridge in _RIDGES]
     know_tau += [("trimmed", factor, reg) for factor, regs in _TRIMMED for reg in regs]
     plain: list[Name] = [*(("logistic", strength) for strength in _LOGISTIC), *(("svm", *each) for each in _SVM)]
     return [*plain, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (_START, *know_tau))]
 
 
-def plain_candidates(
-    X: Any, is_positive: NDArray[np.bool_], wanted: Collection[Name], *, frugal: bool = False
-) -> Iterator[Candidate]:
+def _plain_candidates(
+    X: Any, is_positive: NDArray[np.bool_], wanted: Collection[Name], *, frugal: bool
+) -> dict[Name, Vector]:
     """Logistic regression, and support vector machines to which a false positive costs more; they know no tau."""
-    models: dict[Name, Any] = {("logistic", strength): _logistic(strength, X.shape[1]) for strength in _LOGISTIC}
-    for cost, strength in () if frugal else _SVM:
-        if ("svm", cost, strength) in wanted:
-            models["svm", cost, strength] = _svm(cost, strength, X, is_positive)
     constant = constant_direction(X)
-    for name, model in models.items():
-        if name in wanted:
+    found: dict[Name, Vector] = {}
+    for name in all_names():
+        family, *settings = name
+        if name in wanted and (family == "logistic" or (family == "svm" and not frugal)):
+            model = _logistic(X, *settings) if family == "logistic" else _svm(X, is_positive, *settings)
             coef = _fitted(model, X, is_positive)
-            yield Candidate(name[0], name[1:], coef - (coef @ constant) * constant)
+            found[name] = coef - (coef @ constant) * constant
+    return found
 
 
 def constant_direction(X: Any) -> Vector:
@@ -152,74 +138,64 @@ def constant_direction(X: Any) -> Vector:
     return unit
 
 
-def tau_candidates(
-    problem: RankingProblem, spread: NegativeMoments, tau: float, start: Vector, wanted: Collection[Name]
-) -> Iterator[Candidate]:
-    """Normal rankings from a start, and trimmed ones from the first of them.
+def _tau_candidates(
+    problem: RankingProblem, moments: NegativeMoments, tau: float, start: Vector, wanted: Collection[Name]
+) -> dict[Name, Vector]:
+    """Rankings by Gaussian recall from a start, that of logistic regression, and trimmed ones from the first of them.
 
-    Those that are wanted, and those on the way to them: the first normal ranking, and trimmed ones of larger regs.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-        Gives the data; its k and reg do not matter.
-    spread : NegativeMoments
-    tau : float
-    start : ndarray of shape (d,)
-        The coefficients of logistic regression.
-    wanted : collection of names
+    These are the wanted ones, and those on the way to them: the first by Gaussian recall, trimmed ones of larger regs.
     """
-    first = fit_normal(problem, spread, tau, _NORMAL[0], start).coef
-    yield Candidate("normal", _NORMAL[:1], first)
-    for ridge in _NORMAL[1:]:
-        if ("normal", ridge) in wanted:
-            yield Candidate("normal", (ridge,), fit_normal(problem, spread, tau, ridge, start).coef)
+    found: dict[Name, Vector] = {}
+    for ridge in _RIDGES:
+        if ridge == _RIDGES[0] or ("normal", ridge) in wanted:
+            found["normal", ridge] = fit_gaussian_recall(problem, moments, tau, ridge, start)
+    first = found["normal", _RIDGES[0]]
     k = top_count(_TRIMMED_SCALE * tau, problem.n_negative)
     for factor, regs in _TRIMMED:
         smallest = min((reg for reg in regs if ("trimmed", factor, reg) in wanted), default=math.inf)
         needed = [reg for reg in regs if reg >= smallest]
-        if not needed:
-            continue
-        share = following_share(problem, tau, factor, [start, first])
-        for reg, found in trimmed_path(problem.replace(k=k), share, needed, _LOOSE, first, _MOST_ALTERNATIONS):
-            yield Candidate("trimmed", (factor, reg), found.coef)
+        if needed:
+            share = following_share(problem, tau, factor, [start, first])
+            path = trimmed_path(problem.replace(k=k), share, needed, _LOOSE, first, _MOST_ALTERNATIONS)
+            found |= {("trimmed", factor, reg): ranking.coef for reg, ranking in path}
+    return found
 
 
-def screened_candidates(
+def _screened_candidates(
     X: Any,
     problem: RankingProblem,
-    spread: NegativeMoments,
+    moments: NegativeMoments,
     tau: float,
     is_positive: NDArray[np.bool_],
     wanted: Collection[Name],
-) -> Iterator[Candidate]:
+) -> dict[Name, Vector]:
     """Logistic regression and the rankings that know tau, on the features that tell the classes apart."""
     names = {(name[0].removeprefix(_SCREENED), *name[1:]) for name in wanted if name[0].startswith(_SCREENED)}
-    columns = telling_features(problem, spread)
+    columns = telling_features(problem, moments)
     part = X[:, columns].copy()  # NumPy gathers columns along the columns; a copy has contiguous rows
     small = RankingProblem(as_operator(part), problem.positive_rows, problem.negative_rows, problem.k, problem.reg)
-    start = _fitted(_logistic(_START[1], columns.size), part, is_positive)
-    found = [Candidate(_START[0], _START[1:], start)]
+    found: dict[Name, Vector] = {_START: _fitted(_logistic(part, _START[1]), part, is_positive)}
     if names != {_START}:
-        found += tau_candidates(small, spread.of_features(columns), tau, start, names)
-    for candidate in found:
-        coef = np.zeros(problem.n_features)
-        coef[columns] = candidate.coef
-        yield Candidate(_SCREENED + candidate.family, candidate.settings, coef)
+        found |= _tau_candidates(small, moments.of_features(columns), tau, found[_START], names)
+    screened: dict[Name, Vector] = {}
+    for name, coef in found.items():
+        screened[_SCREENED + name[0], *name[1:]] = np.zeros(problem.n_features)
+        screened[_SCREENED + name[0], *name[1:]][columns] = coef
+    return screened
 
 
-def telling_features(problem: RankingProblem, spread: NegativeMoments) -> NDArray[np.intp]:
+def telling_features(problem: RankingProblem, moments: NegativeMoments) -> NDArray[np.intp]:
     """Features with means at least 3 standard errors apart: at least one, at most the quarter that is furthest apart.
 
     ::
 
         t_j = (mean_j+ - mean_j-) / sqrt(V_j+ / m + V_j- / n)
 
-    Two passes over the positives. A feature whose classes differ in spread alone is not seen.
+    Two passes over the positives. A feature whose classes differ in variance alone is not seen.
     """
     mean, variances = mean_and_variances(problem.operator, problem.positive_rows)
-    squares = variances / problem.n_positive + spread.negative_variances() / problem.n_negative
-    distances = np.abs(mean - spread.mean) / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+    squares = variances / problem.n_positive + moments.negative_variances() / problem.n_negative
+    distances = np.abs(mean - moments.mean) / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
     most = max(1, int(_MOST_SCREENED * problem.n_features))
     count = min(max(1, int(np.count_nonzero(distances >= _TELLING))), most)
     return np.sort(np.argsort(-distances, kind="stable")[:count])
@@ -251,18 +227,18 @@ def as_good_as_best(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.
     return np.sort(first[shares[first] >= best - math.sqrt(best * (1.0 - best) / n_positive)])
 
 
-def average(coefs: Sequence[Vector], spread: NegativeMoments) -> Vector:
+def average(coefs: Sequence[Vector], moments: NegativeMoments) -> Vector:
     """Mean of rankings, each at the length at which negatives score with standard deviation 1."""
-    mean: Vector = np.mean([spread.standardised(coef)[0] for coef in coefs], axis=0)
+    mean: Vector = np.mean([moments.standardised(coef) for coef in coefs], axis=0)
     return mean
 
 
-def _logistic(strength: float, n_features: int) -> LogisticRegression:
-    solver = "newton-cholesky" if n_features <= _FEW_FEATURES else "lbfgs"
+def _logistic(X: Any, strength: float) -> LogisticRegression:
+    solver = "newton-cholesky" if X.shape[1] <= _FEW_FEATURES else "lbfgs"
     return LogisticRegression(C=strength, solver=solver, max_iter=200)
 
 
-def _svm(cost: float, strength: float, X: Any, is_positive: NDArray[np.bool_]) -> LinearSVC:
+def _svm(X: Any, is_positive: NDArray[np.bool_], cost: float, strength: float) -> LinearSVC:
     """A machine with an intercept that is free but for a trace of a penalty.
 
     liblinear ends where the gradient has fallen to a share of that at w = 0, in which the intercept's part g grows with

@@ -1,15 +1,15 @@
-"""The recall at a tolerance if the scores of negatives were normal: smooth, bounded, and climbed by quasi-Newton steps.
+"""The recall at a tolerance if the scores of negatives were Gaussian: smooth, bounded, climbed by quasi-Newton steps.
 
 With mean- and Cov- the mean and covariance of the negatives, V the variances of the features over both classes, and z
-the normal quantile of 1 - tau::
+the Gaussian quantile of 1 - tau::
 
     J(w) = (1/m) sum_i sigmoid( ( (x_i+ - mean-) . w / r(w) - z ) / width ),   r(w)^2 = w' (Cov- + ridge diag(V)) w
 
 mean- . w + z r(w) stands for the tau quantile of the negatives. It hardly has any noise, where the order statistic that
-it replaces hangs on floor(tau n) + 1 negatives; and it is wrong where scores are not normal, so that J gives directions
-to try and to start from, not thresholds. J does not depend on the length of w, so that w = 0 is no way out of it; and
-it is bounded, so that positives which cannot be reached do not pull. The ridge does not depend on the scales of the
-features, and counts those that only positives have. The negatives are read once, for their moments.
+it replaces hangs on floor(tau n) + 1 negatives; and it is wrong where scores are not Gaussian, so that J gives
+directions to try and to start from, not thresholds. J does not depend on the length of w, so that w = 0 is no way out
+of it; and it is bounded, so that positives which cannot be reached have no influence. The ridge does not depend on the
+scales of the features, and counts those that only positives have. The negatives are read once, for their moments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 
 # Above this many features the covariance is replaced by its diagonal.
 _MOST_FEATURES = 1000
-# Of the mean variance, added to each: features that do not vary must not count for nothing.
+# Share of the mean variance that is added to each variance: features that do not vary must not count for nothing.
 _FLOOR = 1e-9
 # From a wide sigmoid, which sees far, to a narrow one, which counts.
 _WIDTHS = (1.0, 0.5)
@@ -37,16 +37,9 @@ _WIDTHS = (1.0, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class NegativeMoments:
-    """Moments of the data, computed once for all fits on the same rows.
+    """Mean and covariance of the negatives, and variances of all rows, computed once for all fits on the same rows.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d,)
-        Of the negatives.
-    covariance : ndarray of shape (d, d) or (d,)
-        Of the negatives; its diagonal alone where there are many features.
-    variances : ndarray of shape (d,)
-        Of each feature over negatives and positives together.
+    The covariance is its diagonal alone, of shape (d,), where there are many features.
     """
 
     mean: Vector
@@ -78,48 +71,24 @@ class NegativeMoments:
         extra = ridge * self.variances + max(_FLOOR * float(self.variances.mean()), 1e-300)
         return self.covariance + (np.diag(extra) if self.covariance.ndim == 2 else extra)
 
-    def standardised(self, coef: Vector) -> tuple[Vector, float]:
-        """The coefficients at which negatives score with standard deviation 1, and their mean score there.
+    def standardised(self, coef: Vector) -> Vector:
+        """The coefficients at the length at which negatives score with standard deviation 1.
 
         Scores of different rankings, or of the same one on different folds, compare and average at this length.
         """
         length, _ = _length(coef, self.covariance)
-        unit = coef / length if length > 0 else coef
-        return unit, float(self.mean @ unit)
+        return coef / length if length > 0 else coef
 
 
-@dataclass(frozen=True, slots=True)
-class NormalRanking:
-    """A direction of length r(w) = 1, J there, and what it cost."""
-
-    coef: Vector
-    recall: float
-    n_iter: int
-    n_passes: float
-
-
-class NormalRecall:
-    """J and its gradient.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-        Gives the data; its k and reg do not matter.
-    spread : NegativeMoments
-        Of the same negatives.
-    tau : float
-    width : float
-        Of the sigmoid, in units of r(w).
-    ridge : float
-        Relative to the variance of each feature.
-    """
+class GaussianRecall:
+    """J and its gradient; of the problem the rows alone matter, not its k and reg."""
 
     def __init__(
-        self, problem: RankingProblem, spread: NegativeMoments, tau: float, width: float, ridge: float
+        self, problem: RankingProblem, moments: NegativeMoments, tau: float, width: float, ridge: float
     ) -> None:
         self.problem = problem
-        self.mean = spread.mean
-        self.metric = spread.ridged(ridge)
+        self.mean = moments.mean
+        self.metric = moments.ridged(ridge)
         self.width = width
         self.quantile = -float(ndtri(tau))
 
@@ -135,32 +104,31 @@ class NormalRecall:
         margins = (operator.matvec_rows(coef, rows) - float(self.mean @ coef)) / length
         caught = expit((margins - self.quantile) / self.width)
         slopes = caught * (1.0 - caught) / (self.width * rows.size)
-        dual_direction = operator.rmatvec_rows(slopes, rows) - float(slopes.sum()) * self.mean
-        return float(caught.mean()), dual_direction / length - float(slopes @ margins) / length**2 * product
+        along = operator.rmatvec_rows(slopes, rows) - float(slopes.sum()) * self.mean
+        return float(caught.mean()), along / length - float(slopes @ margins) / length**2 * product
 
 
-def fit_normal(
-    problem: RankingProblem, spread: NegativeMoments, tau: float, ridge: float, start: Vector, max_iter: int = 30
-) -> NormalRanking:
-    """Climb J from a direction that is not 0, with a wide sigmoid first and a narrower one then.
+def fit_gaussian_recall(
+    problem: RankingProblem, moments: NegativeMoments, tau: float, ridge: float, start: Vector, max_iter: int = 30
+) -> Vector:
+    """Coefficients of length r(w) = 1 found by climbing J, with a wide sigmoid first and a narrower one then.
 
     J is not concave: the end depends on the start.
 
     Parameters
     ----------
-    problem, spread, tau, ridge
-        As in :class:`NormalRecall`.
+    problem, moments, tau, ridge
+        As in :class:`GaussianRecall`.
     start : ndarray of shape (d,)
-        Such as the coefficients of logistic regression.
+        A direction that is not 0, such as the coefficients of logistic regression.
     max_iter : int, default=30
         Bound on the steps at each width.
     """
     if not start.any():
         raise ValueError("start must be a direction, got zeros. Give the coefficients of a linear classifier.")
-    before = problem.operator.n_passes
-    coef, n_iter, value = start, 0, 0.0
+    coef = start
     for width in _WIDTHS:
-        recall = NormalRecall(problem, spread, tau, width, ridge)
+        recall = GaussianRecall(problem, moments, tau, width, ridge)
         found = minimize(
             lambda w, recall=recall: tuple(-part for part in recall.value_and_gradient(w)),
             coef / recall.length(coef),
@@ -169,8 +137,8 @@ def fit_normal(
             options={"maxiter": max_iter, "maxcor": 20},
         )
         coef = np.asarray(found.x, dtype=np.float64)
-        coef, n_iter, value = coef / recall.length(coef), n_iter + int(found.nit), -float(found.fun)
-    return NormalRanking(coef, value, n_iter, problem.operator.n_passes - before)
+        coef = coef / recall.length(coef)
+    return coef
 
 
 def _length(coef: Vector, metric: NDArray[np.float64]) -> tuple[float, Vector]:

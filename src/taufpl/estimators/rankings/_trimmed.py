@@ -1,4 +1,4 @@
-"""The ranking of the positives that can be reached: a trimmed objective, by alternation.
+"""The trimmed ranking, which gives up the positives that cannot be reached: a trimmed objective, by alternation.
 
 With c = ceil(share m) and the m positives' losses l_i(w) = l(x_i+ . w - T_k(X- w))::
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
-from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_normal
+from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Result, Status
 from taufpl.thresholding import share_above
@@ -31,42 +31,36 @@ Rows = NDArray[np.intp]
 _LOOSE = 1e-2
 # An alternation that lowers F by less than this share of it, or than the tolerance, is the last.
 _SMALL_GAIN = 1e-3
-# Of the normal rankings that it may start from.
+# Ridges of the rankings by Gaussian recall that it may start from.
 _RIDGES = (0.03, 0.3)
-# A following share keeps at least so many positives: fewer say too little about a direction.
+# Fewest positives that a following share keeps: fewer say too little about a direction.
 _FEWEST = 20
-# And gives up at least a few: with all of them it would be the convex problem, which has its own place.
+# A following share gives up at least a few positives: with all of them the problem would be the convex one.
 _LARGEST_SHARE = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class TrimmedRanking:
-    """Where the alternation ended.
+class TrimmedRanking(Ranking):
+    """The ranking at which the alternation ended; collapsed if every start ended at w = 0.
 
     Attributes
     ----------
     result : Result
         Of the convex problem on the chosen positives: its gap certifies that problem, not the choice. Where the
         tolerance is no smaller than that of the alternations, the problem is the last of these, on the choice before.
-    collapsed : bool
-        Whether every start ended at w = 0.
+        Its passes are those of all starts together.
     chosen : ndarray of int
         Positions of the chosen positives among `positive_rows`.
     objectives : tuple of float
         F after each alternation of the start that won; never increases.
-    n_passes : float
-        Passes over the data, all starts together.
     """
 
-    result: Result
-    collapsed: bool
     chosen: Rows
     objectives: tuple[float, ...]
-    n_passes: float
 
     @property
     def coef(self) -> Vector:
-        """The ranking."""
+        """The coefficients."""
         return self.result.coef
 
     @property
@@ -76,8 +70,8 @@ class TrimmedRanking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """A point, the scores that it gives, and the weights of the negatives that belong to it."""
+class _Iterate:
+    """Coefficients, the scores that they give, and the dual weights of the negatives that belong to them."""
 
     coef: Vector
     positive: Vector
@@ -95,7 +89,7 @@ def rank(
     *,
     goes_on: bool = False,
 ) -> Ranking:
-    """The convex ranking, or where a share of the positives is given up the trimmed one.
+    """The convex ranking, or, where some of the positives are given up, the trimmed one.
 
     Parameters
     ----------
@@ -107,31 +101,30 @@ def rank(
         Tolerance that starts are found for.
     choice : SolverChoice
     start : Result, default=None
-        Of a neighbour: where the convex solver starts, and one more direction for the trimmed one.
+        Of a neighbouring problem: where the convex solver starts, and one more direction for the trimmed ranking.
     callback : callable, default=None
         Sees the records of a convex solve.
     goes_on : bool, default=False
-        Whether the neighbour's direction is start enough for the trimmed ranking, as along a path.
+        Whether the trimmed ranking starts from the neighbour's direction alone, as along a path.
     """
     if kept_count(share, problem.n_positive) == problem.n_positive:
         return solve_ranking(problem, choice, start, callback)
     directions = [start.coef] if start is not None and start.coef.any() else []
     if not (goes_on and directions):
         directions += find_starts(problem, tau)
-    found = fit_trimmed(problem, share, choice, directions)
-    return Ranking(replace(found.result, n_passes=found.n_passes), found.collapsed)
+    return fit_trimmed(problem, share, choice, directions)
 
 
 def find_starts(problem: RankingProblem, tau: float) -> list[Vector]:
-    """Directions to start from: the difference of the means, normal rankings, and the convex solution at k = n."""
+    """Directions to start from: difference of the means, rankings by Gaussian recall, convex solution at k = n."""
     positive = np.full(problem.n_positive, 1.0 / problem.n_positive)
     difference = problem.combine(positive, np.full(problem.n_negative, 1.0 / problem.n_negative))
     if not difference.any():
         return []
-    spread = NegativeMoments.of(problem)
-    normal = [fit_normal(problem, spread, tau, ridge, difference).coef for ridge in _RIDGES]
+    moments = NegativeMoments.of(problem)
+    gaussian = [fit_gaussian_recall(problem, moments, tau, ridge, difference) for ridge in _RIDGES]
     all_negatives = solve_ranking(problem.replace(k=problem.n_negative), SolverChoice(tol=_LOOSE))
-    return [difference, *normal, all_negatives.result.coef]
+    return [difference, *gaussian, all_negatives.result.coef]
 
 
 def fit_trimmed(
@@ -166,23 +159,23 @@ def fit_trimmed(
     """
     count = kept_count(share, problem.n_positive)
     before = problem.operator.n_passes
+    directions = [start for start in starts if start.any()]
     if count == problem.n_positive:
         ranking = solve_ranking(problem, choice)
-        end = TrimmedRanking(ranking.result, ranking.collapsed, np.arange(count), (ranking.result.primal,), 0.0)
+        end = TrimmedRanking(ranking.result, ranking.collapsed, np.arange(count), (ranking.result.primal,))
+    elif not directions:
+        raise ValueError(
+            f"starts must hold a direction that is not 0, got {len(starts)} starts, all 0. "
+            "Give the coefficients of a linear classifier, or the difference of the class means."
+        )
     else:
-        directions = [start for start in starts if start.any()]
-        if not directions:
-            raise ValueError(
-                f"starts must hold a direction that is not 0, got {len(starts)} starts, all 0. "
-                "Give the coefficients of a linear classifier, or the difference of the class means."
-            )
         loose = replace(choice, tol=max(choice.tol, _LOOSE))
         small_gain = max(_SMALL_GAIN, choice.tol)
         ends = [_alternate(problem, count, loose, start, max_alternations, small_gain) for start in directions]
         end = min(ends, key=lambda end: end.objective)
         if choice.tol < loose.tol:
             end = _polish(problem, choice, end)
-    return replace(end, n_passes=problem.operator.n_passes - before)
+    return replace(end, result=replace(end.result, n_passes=problem.operator.n_passes - before))
 
 
 def trimmed_path(
@@ -193,7 +186,7 @@ def trimmed_path(
     start: Vector,
     max_alternations: int = 5,
 ) -> Iterator[tuple[float, TrimmedRanking]]:
-    """Trimmed rankings for each reg, largest first, each from the one before.
+    """A trimmed ranking for each reg, largest first, each from the one before.
 
     A ranking that collapses is passed over as a start. Where its first alternation collapses, those of smaller regs do
     too: from the same direction they choose the same positives, and a collapse of the problem on these does not depend
@@ -209,12 +202,12 @@ def trimmed_path(
         if not found.collapsed:
             start = found.coef
         elif len(found.objectives) == 1:
-            hopeless = replace(found, n_passes=0.0)
+            hopeless = replace(found, result=replace(found.result, n_passes=0.0))
         yield reg, found
 
 
 def following_share(problem: RankingProblem, tau: float, factor: float, starts: Sequence[Vector]) -> float:
-    """A share that follows what can be caught: a multiple of what the best start catches of the training positives.
+    """A share of positives to keep: a multiple of the share that the best start catches of the training positives.
 
     ::
 
@@ -249,19 +242,19 @@ def _alternate(
     max_alternations: int,
     small_gain: float,
 ) -> TrimmedRanking:
-    """Alternate from one direction until the choice of positives stays, or hardly pays."""
-    point = _first_point(problem, count, start)
-    chosen = _highest(point.positive, count)
+    """Alternate from one direction until the chosen positives stay the same, or F hardly falls."""
+    at = _first_iterate(problem, count, start)
+    chosen = _highest(at.positive, count)
     objectives: list[float] = []
     while True:
         part = _restrict(problem, chosen)
-        ranking = solve_ranking(part, choice, _as_start(part, point, chosen))
-        point = _Point(ranking.result.coef, *problem.scores(ranking.result.coef), ranking.result.beta)
-        following = _highest(point.positive, count)
-        objectives.append(_value(part, point, following))
+        ranking = solve_ranking(part, choice, _as_start(part, at, chosen))
+        at = _Iterate(ranking.result.coef, *problem.scores(ranking.result.coef), ranking.result.beta)
+        following = _highest(at.positive, count)
+        objectives.append(_value(part, at, following))
         done = ranking.collapsed or len(objectives) >= max_alternations or np.array_equal(following, chosen)
         if done or (len(objectives) > 1 and objectives[-2] - objectives[-1] <= small_gain * objectives[-1]):
-            return TrimmedRanking(ranking.result, ranking.collapsed, following, tuple(objectives), 0.0)
+            return TrimmedRanking(ranking.result, ranking.collapsed, following, tuple(objectives))
         chosen = following
 
 
@@ -270,8 +263,8 @@ def _polish(problem: RankingProblem, choice: SolverChoice, end: TrimmedRanking) 
     if end.collapsed:
         return end
     part = _restrict(problem, end.chosen)
-    point = _Point(end.coef, *problem.scores(end.coef), end.result.beta)
-    ranking = solve_ranking(part, choice, _as_start(part, point, end.chosen))
+    at = _Iterate(end.coef, *problem.scores(end.coef), end.result.beta)
+    ranking = solve_ranking(part, choice, _as_start(part, at, end.chosen))
     objectives = (*end.objectives, ranking.result.primal)
     return replace(end, result=ranking.result, collapsed=ranking.collapsed, objectives=objectives)
 
@@ -286,18 +279,18 @@ def _highest(scores: Vector, count: int) -> Rows:
     return np.sort(np.argsort(-scores, kind="stable")[:count])
 
 
-def _value(part: RankingProblem, point: _Point, chosen: Rows) -> float:
-    return part.primal(point.positive[chosen], part.top_mean(point.negative), float(point.coef @ point.coef))
+def _value(part: RankingProblem, at: _Iterate, chosen: Rows) -> float:
+    return part.primal(at.positive[chosen], part.top_mean(at.negative), float(at.coef @ at.coef))
 
 
-def _first_point(problem: RankingProblem, count: int, start: Vector) -> _Point:
+def _first_iterate(problem: RankingProblem, count: int, start: Vector) -> _Iterate:
     """The direction at its best length, with the weight of the negatives on the k highest."""
     positive, negative = problem.scores(start)
     margins = np.partition(positive, -count)[-count:] - problem.top_mean(negative)
     length = _best_length(margins, problem.reg * float(start @ start))
     beta = np.zeros(problem.n_negative)
     beta[np.argpartition(negative, -problem.k)[-problem.k :]] = 1.0
-    return _Point(length * start, length * positive, length * negative, beta)
+    return _Iterate(length * start, length * positive, length * negative, beta)
 
 
 def _best_length(margins: Vector, penalty: float) -> float:
@@ -313,11 +306,11 @@ def _best_length(margins: Vector, penalty: float) -> float:
     return length if length > 0 else 1.0 / max(float(np.abs(margins).mean()), 1e-300)
 
 
-def _as_start(part: RankingProblem, point: _Point, chosen: Rows) -> Result:
+def _as_start(part: RankingProblem, at: _Iterate, chosen: Rows) -> Result:
     """A start for the solver: alpha from the margins, as at an optimum, and the beta there was."""
-    margins = point.positive[chosen] - part.top_mean(point.negative)
+    margins = at.positive[chosen] - part.top_mean(at.negative)
     alpha = -part.loss.derivative(margins)
-    if not alpha.any():  # no loss left, only the penalty: any pair that is not (0, 0) is a better start than that one
+    if not alpha.any():  # no loss left, only the penalty: any other pair is a better start than (0, 0)
         alpha = np.ones(chosen.size)
-    beta = point.beta * (float(alpha.sum()) / max(float(point.beta.sum()), 1e-300))
-    return Result(point.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())
+    beta = at.beta * (float(alpha.sum()) / max(float(at.beta.sum()), 1e-300))
+    return Result(at.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())
