@@ -82,7 +82,7 @@ def minimise(
     costs no pass since scores are linear along a line, and takes a plane between the two, at most `max_iter` of them.
     It starts from zero or from `start`, and from the planes of a bundle of the same risk, which grows.
     """
-    run = _Run(problem, piece, Bundle(problem.n_features) if bundle is None else bundle, start, callback)
+    run = _CuttingPlanes(problem, piece, Bundle(problem.n_features) if bundle is None else bundle, start, callback)
     n_iter = 0
     if not len(run.bundle):
         run.add_plane(run.scores)
@@ -139,7 +139,7 @@ def search(along: Callable[[float], Tangent], *, tol: float = 0.1, max_eval: int
     return low if high is None or low.value <= high.value else high
 
 
-class _Run:
+class _CuttingPlanes:
     """The best point, its scores, and the bounds, while planes are added."""
 
     def __init__(

@@ -45,7 +45,7 @@ class DatasetInfo:
     ----------
     name : str
     about : str
-        What rows and features are, and which class is the positive one.
+        Description of rows and features, and of the positive class.
     n_positive, n_negative, n_features : int
         Counts that a loaded set must have. They also tell which class is positive where its label is the smaller one.
     files : tuple of TextFile
@@ -71,7 +71,7 @@ class DatasetInfo:
 
     @property
     def checked_by(self) -> str:
-        """What a download is checked by."""
+        """The checks that a download must pass."""
         known = all(file.text_checksum or file.packed_checksum for file in self.files)
         return "checksum, shape and class counts" if known else "shape and class counts alone"
 

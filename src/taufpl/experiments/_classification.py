@@ -19,18 +19,8 @@ from taufpl.experiments import _paper
 from taufpl.experiments._box_search import Params, np_score, rates
 from taufpl.experiments._methods import CHOOSERS
 from taufpl.experiments._paper import LabelledData
-from taufpl.experiments._summary import (
-    CellKey,
-    Mean,
-    by_cell,
-    command_to_fill,
-    markdown,
-    mean,
-    percent,
-    rate,
-    share,
-)
-from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted, write_text
+from taufpl.experiments._summary import CellKey, Mean, by_cell, cell_table, mean, rate, share, write_table
+from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted
 from taufpl.thresholding import negatives_needed
 
 # The paper's systems with the thresholds of the paper, our automatic ranking, and each scorer under the guarantee.
@@ -49,7 +39,7 @@ taus = partial(_paper.taus, "classification")
 
 
 class Decisions(NamedTuple):
-    """Which new rows a classifier calls positive, and what its search took; None where it refuses its guarantee."""
+    """The rows that a classifier calls positive, None where it refuses its guarantee, and the cost of its search."""
 
     alarms: NDArray[np.bool_] | None
     params: Params = {}  # noqa: RUF012
@@ -59,7 +49,7 @@ class Decisions(NamedTuple):
 
 
 def run(trial: Trial, settings: RunSettings) -> list[Row]:
-    """One method on one split: one row a tolerance."""
+    """Fit one method on one split, and leave one row a tolerance."""
     train, test = _paper.read(trial.dataset).split(settings.seed_of(trial.round))
     decide = _decide_own if trial.method in OWN else _decide_guaranteed
     with noted() as notes:
@@ -181,43 +171,34 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
     from taufpl.experiments._plots import draw_classification
 
     cells = classifier_cells(rows)
-    text = "\n\n".join(
-        [
-            "# Classification: rates on the test part and NP-scores",
-            f"    {command}",
-            "(mean FPR, mean TPR), NP-score of the mean rates, which is what the paper's table shows, and in brackets "
-            "the mean of the rounds' NP-scores ± its standard error; under it what the paper prints. Less is better. "
-            "`default` is the automatic ranking of `TauFPLClassifier` with threshold `cross`: it uses all negatives.",
-            score_table(cells),
-            "## What it comes to",
-            summary(cells),
-            "## Share of rounds with a test FPR above tau, with each method's own threshold",
-            violation_table(cells, OWN),
-            f'## The same scorers under `threshold="np"` (delta {DELTA:g}): share of rounds above tau, and mean TPR',
-            "Half of the training negatives choose the threshold and see neither the search nor the fit. The rate on "
-            "a test part scatters around the true one, so that it may exceed tau in more rounds than the true rate "
-            'does. "few": too few negatives for the guarantee, which is then refused.',
-            violation_table(cells, GUARANTEED, with_recall=True),
-        ]
+    path = write_table(
+        folder,
+        "# Classification: rates on the test part and NP-scores",
+        f"    {command}",
+        "(mean FPR, mean TPR), NP-score of the mean rates, which is what the paper's table shows, and in brackets "
+        "the mean of the rounds' NP-scores ± its standard error; under it what the paper prints. Less is better. "
+        "`default` is the automatic ranking of `TauFPLClassifier` with threshold `cross`: it uses all negatives.",
+        score_table(cells),
+        "## What it comes to",
+        summary(cells),
+        "## Share of rounds with a test FPR above tau, with each method's own threshold",
+        violation_table(cells, OWN),
+        f'## The same scorers under `threshold="np"` (delta {DELTA:g}): share of rounds above tau, and mean TPR',
+        "Half of the training negatives choose the threshold and see neither the search nor the fit. The rate on "
+        "a test part scatters around the true one, so that it may exceed tau in more rounds than the true rate "
+        'does. "few": too few negatives for the guarantee, which is then refused.',
+        violation_table(cells, GUARANTEED, with_recall=True),
     )
-    write_text(folder / "table.md", text + "\n")
-    return [folder / "table.md", *draw_classification(cells, folder)]
+    return [path, *draw_classification(cells, folder)]
 
 
 def score_table(cells: Cells) -> str:
-    """Datasets and tolerances down, methods across."""
-    lines = []
-    for dataset in _paper.datasets("classification"):
-        for tau in taus(dataset):
-            every = (_cell(cells.get((dataset, tau, method)), dataset, tau, method) for method in OWN)
-            lines.append([dataset, percent(tau), *every])
-        if not any(key[0] == dataset for key in cells):
-            lines.append([dataset, command_to_fill("classification", dataset), *[""] * len(OWN)])
-    return markdown(["dataset", "tau", *OWN], lines)
+    """The mean rates and NP-scores, with the paper's figures under them."""
+    return cell_table("classification", _paper.datasets("classification"), OWN, cells, partial(_cell, cells))
 
 
-def _cell(cell: ClassifierCell | None, dataset: str, tau: float, method: str) -> str:
-    text = "–"
+def _cell(cells: Cells, dataset: str, tau: float, method: str) -> str:
+    cell, text = cells.get((dataset, tau, method)), "–"
     if cell is not None:
         text = (
             f"({rate(cell.fpr.value)}, {share(cell.tpr.value)}), **{share(cell.score)}** "
@@ -230,7 +211,7 @@ def _cell(cell: ClassifierCell | None, dataset: str, tau: float, method: str) ->
 
 
 def summary(cells: Cells) -> str:
-    """How many cells reach the paper."""
+    """The numbers of cells that reach the paper."""
     scores = {key: cell.score for key, cell in cells.items() if cell is not None and key[2] in OWN}
     places = sorted({key[:2] for key in scores if key[2] in OURS})
 
@@ -254,17 +235,14 @@ def summary(cells: Cells) -> str:
 
 
 def violation_table(cells: Cells, methods: Sequence[str], *, with_recall: bool = False) -> str:
-    """How often each classifier was above the tolerance on the test part."""
-    order = _paper.datasets("classification").index
-    lines = []
-    for dataset, tau in sorted({key[:2] for key in cells}, key=lambda place: (order(place[0]), place[1])):
-        line = [dataset, percent(tau)]
-        for method in methods:
-            key = (dataset, tau, method)
-            cell = cells.get(key)
-            if cell is None:
-                line.append("few" if key in cells else "–")
-            else:
-                line.append(f"{cell.violations:.2f}" + (f", {share(cell.tpr.value)}" if with_recall else ""))
-        lines.append(line)
-    return markdown(["dataset", "tau", *methods], lines)
+    """The share of rounds in which each classifier was above the tolerance on the test part."""
+
+    def text(*key: Any) -> str:
+        cell = cells.get(key)
+        if cell is None:
+            return "few" if key in cells else "–"
+        return f"{cell.violations:.2f}" + (f", {share(cell.tpr.value)}" if with_recall else "")
+
+    present = {dataset for dataset, _, _ in cells}
+    datasets = [name for name in _paper.datasets("classification") if name in present]
+    return cell_table("classification", datasets, methods, cells, text)

@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1 as the paper ends it: where the dual value hardly moves, which certifies nothing."""
+"""The paper's Algorithm 1, ended as in the paper where the dual value hardly moves, which certifies nothing."""
 
 from __future__ import annotations
 

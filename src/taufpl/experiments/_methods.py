@@ -55,7 +55,7 @@ _ROUGH: Params = {"tol": _TOL, "max_iter": 200}
 
 @dataclass(frozen=True, slots=True)
 class ChosenScorer:
-    """What a search for one tolerance has come to: the scorer fitted on all rows that the search was given.
+    """The result of a search for one tolerance: the scorer fitted on all rows that the search was given.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class ChosenScorer:
 
     @property
     def search(self) -> tuple[Params, int, float]:
-        """The chosen hyper-parameters, and what choosing them took: fits and seconds."""
+        """The chosen hyper-parameters, with the fits and the seconds that choosing them took."""
         return self.params, self.n_fits, self.search_seconds
 
 

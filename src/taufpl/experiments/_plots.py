@@ -75,10 +75,10 @@ def _draw_curves(
         for method in filter(methods.__contains__, styles):
             own = [(tau, *curves[dataset, tau, method]) for tau in taus if (dataset, tau, method) in curves]
             x, y, errors = zip(*own, strict=True) if own else ((), (), ())
-            ax.errorbar(
-                x, y, None if None in errors else errors, color=styles[method][0], linestyle=styles[method][1],
-                marker="o", markersize=4, linewidth=1.3, capsize=2, label=method,
-            )  # fmt: skip
+            colour, line = styles[method]
+            ax.plot(x, y, color=colour, linestyle=line, marker="o", markersize=4, linewidth=1.3, label=method)
+            if None not in errors:
+                ax.errorbar(x, y, errors, fmt="none", ecolor=colour, elinewidth=1.3, capsize=2)
         ax.set(xscale="log", xlabel="tolerated FPR", title=dataset, ylabel=label if ax is axes[0] else "")
         percent_axis(ax.xaxis)
         ax.set_xticks(taus)

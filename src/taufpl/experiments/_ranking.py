@@ -11,8 +11,8 @@ from pathlib import Path
 from taufpl.experiments import _paper
 from taufpl.experiments._box_search import ranking_score, share_with_ties
 from taufpl.experiments._methods import CHOOSERS
-from taufpl.experiments._summary import CellKey, Mean, by_cell, command_to_fill, markdown, mean, percent, share
-from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted, write_text
+from taufpl.experiments._summary import CellKey, Mean, by_cell, cell_table, markdown, mean, share, write_table
+from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted
 
 DATASETS = ("heart", "spambase", "spambase-unit", "real-sim", "w8a")
 # The paper's systems, then others; ours come last.
@@ -37,7 +37,7 @@ _TIES_MATTER = 0.0015
 
 
 def run(trial: Trial, settings: RunSettings) -> list[Row]:
-    """One method on one split: search, fit, and one row a tolerance."""
+    """Search and fit one method on one split, and leave one row a tolerance."""
     seed = settings.seed_of(trial.round)
     train, test = _paper.read(trial.dataset).split(seed)
     with noted() as notes:
@@ -70,41 +70,34 @@ def write(rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
 
     cells, with_ties = share_cells(rows), share_cells(rows, "share_with_ties")
     forms = ["", *(form for form in _paper.FORMS if any(key[0] == form for key in cells))]
-    text = "\n\n".join(
-        [
-            "# Ranking: share of test positives above the tau quantile of the test negatives",
-            f"    {command}",
-            "Mean over rounds ± its standard error; under it what the paper prints, where it prints anything. "
-            "`automatic` and `RankSVM` are not in the paper; `-early` are the paper's rankings with the end of the "
-            "solver chosen on the folds as well. `spambase-unit` is spambase with columns divided by their standard "
-            "deviation, then rows by their norm. Positives that tie with the quantile are not above it; "
-            "where it matters, brackets hold the share with ties in random order, as sorting leaves them.",
-            table(cells, with_ties),
-            "## What it comes to",
-            *(_summary(cells, with_ties, form) for form in forms),
-            "## Cost of a whole search (five folds, fit on all rows included; median over rounds, seconds)",
-            costs(rows),
-        ]
+    path = write_table(
+        folder,
+        "# Ranking: share of test positives above the tau quantile of the test negatives",
+        f"    {command}",
+        "Mean over rounds ± its standard error; under it what the paper prints, where it prints anything. "
+        "`automatic` and `RankSVM` are not in the paper; `-early` are the paper's rankings with the end of the "
+        "solver chosen on the folds as well. `spambase-unit` is spambase with columns divided by their standard "
+        "deviation, then rows by their norm. Positives that tie with the quantile are not above it; "
+        "where it matters, brackets hold the share with ties in random order, as sorting leaves them.",
+        table(cells, with_ties),
+        "## What it comes to",
+        *(_summary(cells, with_ties, form) for form in forms),
+        "## Cost of a whole search (five folds, fit on all rows included; median over rounds, seconds)",
+        costs(rows),
     )
-    write_text(folder / "table.md", text + "\n")
-    return [folder / "table.md", *draw_ranking(cells, folder)]
+    return [path, *draw_ranking(cells, folder)]
 
 
 def table(cells: Cells, with_ties: Cells) -> str:
-    """Datasets and tolerances down, methods across."""
-    lines = []
-    for dataset in DATASETS:
-        for tau in taus(dataset):
-            line = [dataset, percent(tau)]
-            for method in METHODS:
-                cell = cells.get((dataset, tau, method))
-                printed = _paper.figure("ranking", dataset, tau, EARLY.get(method, method))
-                paper = "" if method in ("RankSVM", "automatic") else f"<br>paper {share(printed)}"
-                line.append((_cell(cell, with_ties[dataset, tau, method]) if cell else "–") + paper)
-            lines.append(line)
-        if not any(key[0] == dataset for key in cells):
-            lines.append([dataset, command_to_fill("ranking", dataset), *[""] * len(METHODS)])
-    return markdown(["dataset", "tau", *METHODS], lines)
+    """The mean shares, with the paper's figures under them."""
+
+    def text(dataset: str, tau: float, method: str) -> str:
+        key = (dataset, tau, method)
+        printed = _paper.figure("ranking", dataset, tau, EARLY.get(method, method))
+        paper = "" if method in ("RankSVM", "automatic") else f"<br>paper {share(printed)}"
+        return (_cell(cells[key], with_ties[key]) if key in cells else "–") + paper
+
+    return cell_table("ranking", DATASETS, METHODS, cells, text)
 
 
 def _cell(cell: Mean, with_ties: Mean) -> str:
@@ -113,7 +106,7 @@ def _cell(cell: Mean, with_ties: Mean) -> str:
 
 
 def _summary(cells: Cells, with_ties: Cells, form: str) -> str:
-    """What the cells come to, with one dataset in another form, if any: each dataset counts once."""
+    """The counts of cells, with one dataset in another form, if any: each dataset counts once."""
     left_out = {_paper.FORMS[form]} if form else set(_paper.FORMS)
     strict, random = (
         {key: cell for key, cell in each.items() if key[0] not in left_out} for each in (cells, with_ties)
@@ -164,7 +157,7 @@ def against_rivals(cells: Cells) -> str:
 
 
 def costs(rows: Sequence[Row]) -> str:
-    """What a search takes for one tolerance, on each dataset."""
+    """Fits and seconds of a search for one tolerance, on each dataset."""
     seconds: dict[tuple[str, str], dict[tuple[int, float], float]] = defaultdict(dict)
     counts: dict[str, tuple[str, list[float]]] = {}
     for row in rows:

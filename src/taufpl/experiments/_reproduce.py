@@ -20,12 +20,12 @@ _QUICK_ROUNDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What one of the paper's tables or figures takes.
+    """One of the paper's tables or figures: its trials, its rows and its report.
 
     Attributes
     ----------
     datasets, quick_datasets, methods : tuple of str
-        What there is to choose from, and what a quick run takes of it.
+        Those to choose from, and the datasets of a quick run.
     columns : tuple of str
         Of the table of rounds, after dataset, method and round.
     plan, work, write : callable
@@ -95,7 +95,7 @@ def reproduce(
     report: Report | None = None,
     command: str | None = None,
 ) -> list[Path]:
-    """Run one of the paper's experiments, or what is left of it, and write its tables and pictures.
+    """Run one of the paper's experiments, or go on with it, and write its tables and pictures.
 
     Rounds are written as they finish: interrupted, the same call goes on where it was.
 
@@ -117,12 +117,12 @@ def reproduce(
     report : callable, default=None
         Told of progress: how many trials are done, how many there are, and which was finished last, or None.
     command : str, default=None
-        What to say in the tables about how they were made.
+        The command that the tables name as their origin.
 
     Returns
     -------
     list of Path
-        What was written.
+        The files that were written.
 
     Examples
     --------

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from taufpl.experiments._trials import Row
+from taufpl.experiments import _paper
+from taufpl.experiments._trials import Row, write_text
 
 CellKey = tuple[str, float, str]  # dataset, tau, method
 
@@ -59,6 +61,25 @@ def percent(tau: float) -> str:
     return f"{100 * tau:g} %"
 
 
-def command_to_fill(experiment: str, dataset: str) -> str:
-    """The command for a dataset on which nothing has been run."""
-    return f"not run: `taufpl reproduce {experiment} --dataset {dataset}`"
+def cell_table(
+    table: str, datasets: Iterable[str], methods: Sequence[str], cells: Iterable[CellKey], text: Callable[..., str]
+) -> str:
+    """Datasets and the paper's tolerances down, methods across; `text` is called with dataset, tolerance and method.
+
+    A dataset without cells has a line more, with the command that fills them.
+    """
+    present = {dataset for dataset, _, _ in cells}
+    lines = []
+    for dataset in datasets:
+        for tau in _paper.taus(table, dataset):
+            lines.append([dataset, percent(tau), *(text(dataset, tau, method) for method in methods)])
+        if dataset not in present:
+            command = f"not run: `taufpl reproduce {table} --dataset {dataset}`"
+            lines.append([dataset, command, *[""] * len(methods)])
+    return markdown(["dataset", "tau", *methods], lines)
+
+
+def write_table(folder: Path, *paragraphs: str) -> Path:
+    """Write paragraphs to ``table.md``."""
+    write_text(folder / "table.md", "\n\n".join(paragraphs) + "\n")
+    return folder / "table.md"

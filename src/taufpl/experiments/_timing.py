@@ -24,8 +24,8 @@ from taufpl.baselines import (
 from taufpl.datasets import upsample
 from taufpl.estimators import TauFPLRanker
 from taufpl.experiments._paper import read
-from taufpl.experiments._summary import markdown, percent
-from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted, write_text
+from taufpl.experiments._summary import markdown, percent, write_table
+from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted
 from taufpl.projection import project_topk_cone, project_topk_simplex
 
 # Projections: on the simplex the paper's method has ibis as its rival, on the cone PTkC.
@@ -156,8 +156,7 @@ class TimesReport:
             text += [self.section.format(dataset), self._table(series, notes)]
             path = folder / f"{dataset}.png"
             paths.append(draw_times(series, self.picture.format(dataset), self.unit, path))
-        write_text(folder / "table.md", "\n\n".join(text) + "\n")
-        return [folder / "table.md", *paths]
+        return [write_table(folder, *text), *paths]
 
     def _table(self, series: dict[str, list[tuple[float, float]]], notes: dict[str, str]) -> str:
         sizes = sorted({size for points in series.values() for size, _ in points})

@@ -37,13 +37,13 @@ class Trial:
 
     @property
     def key(self) -> Key:
-        """What tells a trial from the others of its experiment."""
+        """The columns that tell a trial from the others of its experiment."""
         return self.dataset, self.method, self.round
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What every trial of a run shares.
+    """The settings that all trials of a run share.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ Report = Callable[[int, int, Trial | None], None]
 def run_trials(
     work: Work, trials: Sequence[Trial], settings: RunSettings, store: RoundsFile, n_jobs: int, report: Report
 ) -> None:
-    """Do what has not been done yet; a finished trial is on disk before the next one is reported.
+    """Do the trials that have not been done yet; a finished trial is on disk before the next one is reported.
 
     An exception, or Ctrl-C, ends the run; what was finished stays, and the same call goes on from there.
     """
@@ -135,7 +135,7 @@ class RoundsFile:
     columns : sequence of str
         Those of the key come first, and are not named here.
     settings : dict
-        What must be the same when a run goes on.
+        The settings that must be the same when a run goes on.
 
     Raises
     ------
@@ -228,5 +228,5 @@ def noted() -> Iterator[Counter[str]]:
 
 
 def joined(notes: Counter[str]) -> str:
-    """Each note once, with its count."""
+    """The notes as text, each with its count."""
     return "; ".join(f"{note} {count}x" for note, count in notes.items())
