@@ -10,7 +10,7 @@ from taufpl._extras import require
 from taufpl._files import written_whole
 from taufpl.experiments import _classification, _paper, _ranking
 from taufpl.experiments._summary import CellKey, Mean
-from taufpl.plotting import CYCLE, GREY, percent_axis, tidy
+from taufpl.plotting.style import CYCLE, GREY, percent_axis, tidy
 
 _DPI = 130
 # Rankings whose solver ends early have the colour of the exact ones, and classifiers under the guarantee that of their

@@ -7,11 +7,8 @@ from taufpl.plotting._monitor import MonitorDisplay
 from taufpl.plotting._regions import DecisionRegionsDisplay
 from taufpl.plotting._roc import ROCDisplay
 from taufpl.plotting._rounds import RoundsDisplay
-from taufpl.plotting._style import CYCLE, GREY, percent_axis, tidy
 
 __all__ = [
-    "CYCLE",
-    "GREY",
     "CollapseDisplay",
     "ConvergenceDisplay",
     "DecisionRegionsDisplay",
@@ -19,6 +16,4 @@ __all__ = [
     "ROCDisplay",
     "RoundsDisplay",
     "ScoreDisplay",
-    "percent_axis",
-    "tidy",
 ]

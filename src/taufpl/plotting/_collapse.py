@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_X_y
 
 from taufpl._checks import check_tau
-from taufpl._extras import require
 from taufpl.estimators import TauFPLRanker
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import as_operator
-from taufpl.plotting import _style
-from taufpl.plotting._scores import Vector, check_pos_label
+from taufpl.plotting import style
+from taufpl.plotting._display import PanelDisplay
+from taufpl.plotting._scores import check_pos_label
+from taufpl.plotting.statistics import Vector
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import share_above
 
 _N_SIZES = 161
 
 
-class CollapseDisplay:
+class CollapseDisplay(PanelDisplay):
     """Loss P(t u) against t along one direction u, and recall at tau, for several training shares.
 
     P(0) = 1, and the slope of P at 0 along u is -2 (mean(X+) . u - T_k(X- u)). Where that is positive for all u, the
@@ -64,6 +65,9 @@ class CollapseDisplay:
     >>> display.collapsed
     array([ True, False])
     """
+
+    _purpose = "to draw a collapse"
+    _layout: ClassVar = {"columns": 2, "size": (9.0, 5.2)}
 
     def __init__(
         self, *, sizes: Vector, losses: Vector, shares: Vector, recalls: Vector, collapsed: Any, tau: float
@@ -134,43 +138,28 @@ class CollapseDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : sequence of two matplotlib axes, default=None
-            New ones if None.
-
-        Returns
-        -------
-        display : CollapseDisplay
-        """
-        self.figure_, self.ax_ = _style.new_panels(ax, "to draw a collapse", columns=2, size=(9.0, 5.2))
-        maps = require("matplotlib", "plot", "to colour the curves").colormaps
+    def _draw(self, first: Any, second: Any) -> None:
         # Ordered shares get ordered colours, from dark to light; the palest end would not show on white.
-        colours = maps["viridis"](np.linspace(0.0, 0.85, self.shares.size))
-        self._draw_losses(self.ax_[0], colours)
-        self._draw_recalls(self.ax_[1], colours)
-        for panel in self.ax_:
-            _style.tidy(panel)
-            _style.legend_below(panel, columns=2 if panel is self.ax_[0] else 1)
-        return self
+        colours = style.matplotlib("cm").viridis(np.linspace(0.0, 0.85, self.shares.size))
+        self._draw_losses(first, colours)
+        self._draw_recalls(second, colours)
+        style.legend_below(first, columns=2)
+        style.legend_below(second)
 
     def _draw_losses(self, ax: Any, colours: Any) -> None:
         for share, loss, colour in zip(self.shares, self.losses, colours, strict=True):
             best = int(loss.argmin())
-            ax.plot(self.sizes, loss, color=colour, linewidth=1.8, label=f"training share {_style.percent(share)}")
+            ax.plot(self.sizes, loss, color=colour, linewidth=1.8, label=f"training share {style.percent(share)}")
             ax.plot(self.sizes[best], loss[best], "o", color=colour, markersize=6, zorder=4, clip_on=False)
-        ax.axhline(1.0, color=_style.GREY, linewidth=0.9, linestyle=":")
+        ax.axhline(1.0, color=style.GREY, linewidth=0.9, linestyle=":")
         # Curves that rise from 1 are told by their start; their heights would flatten the others.
         low = float(self.losses.min())
         ax.set(xlim=(0.0, self.sizes[-1]), ylim=(low - 0.08 * (1.4 - low), 1.4))
         ax.set(xlabel="Size t of the weights along u", ylabel="Objective P(t u)")
-        _style.title(ax, "Objective, minimum marked")
+        style.title(ax, "Objective, minimum marked")
 
     def _draw_recalls(self, ax: Any, colours: Any) -> None:
-        ax.plot(self.shares, self.recalls, color=_style.GREY, linewidth=1.0, zorder=1.8)
+        ax.plot(self.shares, self.recalls, color=style.GREY, linewidth=1.0, zorder=1.8)
         kinds = ((~self.collapsed, "full", "a fit"), (self.collapsed, "none", "collapsed: w = 0"))
         for chosen, fill, label in kinds:
             for number, i in enumerate(np.flatnonzero(chosen)):
@@ -180,15 +169,14 @@ class CollapseDisplay:
         ax.set_xscale("log")
         highest = float(self.recalls.max())
         ax.set(xlim=(self.shares[0] / 1.3, 1.15 * self.shares[-1]), ylim=(0.0, min(1.25 * highest, 1.02) or 1.0))
-        ax.set(xlabel="Training share of the negatives", ylabel=f"True-positive rate at FPR {_style.percent(self.tau)}")
+        ax.set(xlabel="Training share of the negatives", ylabel=f"True-positive rate at FPR {style.percent(self.tau)}")
         if self.shares[-1] < 30.0 * self.shares[0]:
             # Powers of ten alone would leave a short axis with a single number.
-            ticker = require("matplotlib.ticker", "plot", "to label the axes")
-            ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-        _style.percent_axis(ax.xaxis)
-        _style.percent_axis(ax.yaxis)
-        _style.mark_tolerance(ax, self.tau)
-        _style.title(ax, "Recall")
+            ax.xaxis.set_major_locator(style.matplotlib("ticker").LogLocator(subs=(1.0, 2.0, 5.0)))
+        style.percent_axis(ax.xaxis)
+        style.percent_axis(ax.yaxis)
+        style.mark_tolerance(ax, self.tau)
+        style.title(ax, "Recall")
 
 
 def _default_scales(tau: float) -> Vector:

@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl.plotting import _style
-from taufpl.plotting._scores import Vector, find_attribute
+from taufpl.plotting import style
+from taufpl.plotting._display import CurveDisplay, display_name
+from taufpl.plotting._scores import find_attribute
+from taufpl.plotting.statistics import Vector
 from taufpl.solvers import Record
 
 _LABELS = {"passes": "Passes over the data", "seconds": "Time (s)"}
@@ -18,7 +20,7 @@ _LABELS = {"passes": "Passes over the data", "seconds": "Time (s)"}
 _FLOOR = 1e-16
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(CurveDisplay):
     """Relative duality gap against passes over the data or seconds, both axes logarithmic.
 
     The gap is (P - D) / P of the best primal and the best dual value so far, so that it never rises: it bounds how far
@@ -52,6 +54,8 @@ class ConvergenceDisplay:
     array([2., 9.])
     """
 
+    _purpose = "to draw the convergence of a solver"
+
     def __init__(
         self,
         *,
@@ -66,28 +70,17 @@ class ConvergenceDisplay:
         self.cost, self.gap, self.against, self.tol, self.name = cost, gap, against, tol, name
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        against: str = "passes",
-        name: str | None = None,
-        ax: Any = None,
-        **line_options: Any,
-    ) -> Self:
+    def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
         """Draw the history of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator
             Fitted, with `history_`; its `tol` is marked.
-        against : {"passes", "seconds"}, default="passes"
         name : str, default=None
             Name in the legend; None for the estimator's class.
-        ax : matplotlib axes, default=None
-            Where to draw; several displays may share them.
-        **line_options
-            Passed to matplotlib's `plot`.
+        **options
+            `against`, `ax` and options of the line, as for :meth:`from_history`.
 
         Returns
         -------
@@ -100,9 +93,8 @@ class ConvergenceDisplay:
                 f"estimator must keep a history of its solver in history_, and {type(estimator).__name__} keeps none. "
                 "TauFPLRanker does."
             )
-        name = type(estimator).__name__ if name is None else name
         tol = find_attribute(estimator, "tol")
-        return cls.from_history(history, against=against, tol=tol, name=name, ax=ax, **line_options)
+        return cls.from_history(history, tol=tol, name=display_name(estimator, name), **options)
 
     @classmethod
     def from_history(
@@ -125,6 +117,7 @@ class ConvergenceDisplay:
             Tolerance to mark.
         name : str, default=None
         ax : matplotlib axes, default=None
+            Where to draw; several displays may share them.
         **line_options
             Passed to matplotlib's `plot`.
 
@@ -144,37 +137,14 @@ class ConvergenceDisplay:
         )
         return display.plot(ax=ax, **line_options)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **line_options: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, default=None
-            New ones if None.
-        name : str, default=None
-            Name in the legend, in place of the display's own.
-        **line_options
-            Passed to matplotlib's `plot`.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-        """
-        self.figure_, self.ax_ = _style.new_axes(ax, "to draw the convergence of a solver")
-        ax = self.ax_
-        marker = {"marker": "o", "markersize": 3.5} if self.cost.size <= 60 else {}
-        style = {"label": self.name if name is None else name, **marker, **line_options}
+    def _curve(self) -> tuple[Vector, Vector, dict[str, Any]]:
         # A start that costs nothing yet has no place on the axis.
         shown = self.cost > 0
-        gap = np.maximum(self.gap[shown], _FLOOR)
-        (self.line_,) = ax.plot(self.cost[shown], gap, **_style.curve_style(ax, style))
+        marker = {"marker": "o", "markersize": 3.5} if self.cost.size <= 60 else {}
+        return self.cost[shown], np.maximum(self.gap[shown], _FLOOR), marker
+
+    def _frame(self, ax: Any) -> None:
         ax.set(xscale="log", yscale="log", xlabel=_LABELS[self.against], ylabel="Relative duality gap")
-        key = f"tol {self.tol!r}"
-        if self.tol is not None and _style.once(ax, key):
-            line = ax.axhline(self.tol, color=_style.TOLERANCE, linestyle="--", linewidth=1.1)
-            line.set_gid(f"{_style.MARK} {key}")
-            _style.name_line(ax, self.tol, f"tol {self.tol:g}", horizontal=True)
-        _style.tidy(ax)
-        _style.title(ax, "Convergence")
-        _style.legend_below(ax)
-        return self
+        if self.tol is not None:
+            style.mark_line(ax, self.tol, f"tol {self.tol:g}", horizontal=True)
+        style.title(ax, "Convergence")

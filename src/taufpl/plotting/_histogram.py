@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taufpl.plotting import _style
-from taufpl.plotting._scores import ClassScores, Vector, check_threshold, respond, split_scores
-from taufpl.plotting.statistics import bin_counts, bin_edges
+from taufpl.plotting import style
+from taufpl.plotting._display import Display, display_name
+from taufpl.plotting._scores import check_threshold, respond, split_scores
+from taufpl.plotting.statistics import Vector, bin_counts, bin_edges, rates_above
 
 
-class ScoreDisplay:
+class ScoreDisplay(Display):
     """Histogram of the scores of both classes, each as shares of its class, with the threshold and its errors.
 
     A bin ends at the threshold, so that no bar straddles it; bars of errors are dark, those of right decisions light.
@@ -54,6 +55,8 @@ class ScoreDisplay:
     0.0095 0.545
     """
 
+    _purpose = "to draw a histogram of scores"
+
     def __init__(
         self,
         *,
@@ -72,7 +75,7 @@ class ScoreDisplay:
         self.fpr: float | None = None
         self.tpr: float | None = None
         if self.threshold is not None:
-            self.fpr, self.tpr = ClassScores(negative_scores, positive_scores, pos_label).rates(self.threshold)
+            self.fpr, self.tpr = rates_above(negative_scores, positive_scores, self.threshold)
 
     @classmethod
     def from_estimator(
@@ -84,9 +87,7 @@ class ScoreDisplay:
         threshold: float | None = None,
         pos_label: Any = None,
         name: str | None = None,
-        bins: int | None = None,
-        ax: Any = None,
-        log: bool = False,
+        **options: Any,
     ) -> Self:
         """Draw the scores that a fitted estimator gives.
 
@@ -99,23 +100,25 @@ class ScoreDisplay:
         y : array-like of shape (n_samples,)
         threshold : float, default=None
             None is 0 for a decision function and 1/2 for probabilities.
-        pos_label, name, bins, ax, log
-            As for :meth:`from_predictions`.
+        pos_label : label, default=None
+            The positive class; None for the estimator's second one.
+        name : str, default=None
+            Title; None for the estimator's class.
+        **options
+            `bins`, `ax` and `log`, as for :meth:`from_predictions`.
 
         Returns
         -------
         display : ScoreDisplay
         """
-        response = respond(estimator, X, pos_label)
+        scores, own_threshold, pos_label = respond(estimator, X, pos_label)
         return cls.from_predictions(
             y,
-            response.scores,
-            threshold=response.threshold if threshold is None else threshold,
-            pos_label=response.pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            bins=bins,
-            ax=ax,
-            log=log,
+            scores,
+            threshold=own_threshold if threshold is None else threshold,
+            pos_label=pos_label,
+            name=display_name(estimator, name),
+            **options,
         )
 
     @classmethod
@@ -155,14 +158,14 @@ class ScoreDisplay:
         -------
         display : ScoreDisplay
         """
-        scores = split_scores(y_true, y_score, pos_label)
+        negative, positive, pos_label = split_scores(y_true, y_score, pos_label)
         display = cls(
-            negative_scores=scores.negative,
-            positive_scores=scores.positive,
+            negative_scores=negative,
+            positive_scores=positive,
             threshold=threshold,
             name=name,
             bins=bins,
-            pos_label=scores.pos_label,
+            pos_label=pos_label,
         )
         return display.plot(ax=ax, log=log)
 
@@ -180,16 +183,32 @@ class ScoreDisplay:
         -------
         display : ScoreDisplay
         """
-        self.figure_, self.ax_ = _style.new_axes(ax, "to draw a histogram of scores")
-        self.edges_ = bin_edges(self.negative_scores, self.positive_scores, self.threshold, self.bins)
-        self.negative_share_ = bin_counts(self.negative_scores, self.edges_) / self.negative_scores.size
-        self.positive_share_ = bin_counts(self.positive_scores, self.edges_) / self.positive_scores.size
-        above = self.edges_[:-1] >= (np.inf if self.threshold is None else self.threshold)
-        self._draw_class(self.negative_share_, above, _style.NEGATIVE, self._negative_label())
+        ax, threshold = self._open(ax), self.threshold
+        self.edges_ = bin_edges(self.negative_scores, self.positive_scores, threshold, self.bins)
+        n, m = self.negative_scores.size, self.positive_scores.size
+        self.negative_share_ = bin_counts(self.negative_scores, self.edges_) / n
+        self.positive_share_ = bin_counts(self.positive_scores, self.edges_) / m
+        negatives, positives = f"{n:,} negatives", f"{m:,} positives"
         # Without a threshold nothing is an error.
-        missed = np.zeros_like(above) if self.threshold is None else ~above
-        self._draw_class(self.positive_share_, missed, _style.POSITIVE, self._positive_label())
-        self._frame(log)
+        is_above = is_missed = np.zeros(self.negative_share_.size, dtype=np.bool_)
+        if threshold is not None and self.fpr is not None and self.tpr is not None:
+            is_above = self.edges_[:-1] >= threshold
+            is_missed = ~is_above
+            negatives += f": {round(self.fpr * n):,} above (dark), FPR {style.percent(self.fpr)}"
+            positives += f": {m - round(self.tpr * m):,} missed (dark), TPR {style.percent(self.tpr)}"
+        self._draw_class(self.negative_share_, is_above, style.NEGATIVE, negatives)
+        self._draw_class(self.positive_share_, is_missed, style.POSITIVE, positives)
+        if log:
+            ax.set_yscale("log")
+            ax.set_ylim(bottom=0.5 / max(n, m))
+        if threshold is not None and self.edges_[0] <= threshold <= self.edges_[-1]:
+            ax.axvline(threshold, color=style.TOLERANCE, linestyle="--", linewidth=1.1)
+            style.name_line(ax, threshold, f"threshold {threshold:.3g}")
+        ax.set(xlim=(self.edges_[0], self.edges_[-1]), xlabel="Score", ylabel="Share of the class, per bin")
+        style.percent_axis(ax.yaxis)
+        style.tidy(ax)
+        style.title(ax, "Scores of both classes" if self.name is None else self.name)
+        style.legend_below(ax)
         return self
 
     def _draw_class(self, share: Vector, is_error: Any, colour: str, label: str) -> None:
@@ -198,30 +217,3 @@ class ScoreDisplay:
         self.ax_.stairs(np.where(is_error, share, 0.0), self.edges_, alpha=0.55, **fill)
         # The outline keeps the class behind readable where the two overlap.
         self.ax_.stairs(share, self.edges_, color=colour, linewidth=1.3)
-
-    def _negative_label(self) -> str:
-        n = self.negative_scores.size
-        if self.fpr is None:
-            return f"{n:,} negatives"
-        return f"{n:,} negatives: {round(self.fpr * n):,} above (dark), FPR {_style.percent(self.fpr)}"
-
-    def _positive_label(self) -> str:
-        m = self.positive_scores.size
-        if self.tpr is None:
-            return f"{m:,} positives"
-        return f"{m:,} positives: {m - round(self.tpr * m):,} missed (dark), TPR {_style.percent(self.tpr)}"
-
-    def _frame(self, log: bool) -> None:
-        ax = self.ax_
-        if log:
-            ax.set_yscale("log")
-            ax.set_ylim(bottom=0.5 / max(self.negative_scores.size, self.positive_scores.size))
-        threshold = self.threshold
-        if threshold is not None and self.edges_[0] <= threshold <= self.edges_[-1]:
-            ax.axvline(threshold, color=_style.TOLERANCE, linestyle="--", linewidth=1.1)
-            _style.name_line(ax, threshold, f"threshold {threshold:.3g}")
-        ax.set(xlim=(self.edges_[0], self.edges_[-1]), xlabel="Score", ylabel="Share of the class, per bin")
-        _style.percent_axis(ax.yaxis)
-        _style.tidy(ax)
-        _style.title(ax, "Scores of both classes" if self.name is None else self.name)
-        _style.legend_below(ax)

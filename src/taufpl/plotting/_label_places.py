@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taufpl._extras import require
-
-Vector = NDArray[np.float64]
+from taufpl.plotting import style
+from taufpl.plotting.statistics import Vector
 
 _MOST_CANDIDATES = 400
 # Distances in points, 1/72 inch, beside a label of about 40 by 10.
@@ -43,7 +41,7 @@ def place_labels(ax: Any, contours: Any, texts: list[str], points: Vector) -> No
         chosen.append(tuple(ax.transData.inverted().transform(where[best] / scale)))
     if not chosen:
         return
-    effects = require("matplotlib.patheffects", "plot", "to keep labels readable on points")
+    effects = style.matplotlib("patheffects")
     named = dict(zip(contours.levels, texts, strict=True))
     levels = [level for level, text in named.items() if text]
     for label in contours.clabel(levels, fmt=named, manual=chosen, fontsize="small", zorder=4):

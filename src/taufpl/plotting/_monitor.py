@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from taufpl._checks import check_delta, check_tau
-from taufpl._extras import require
 from taufpl.monitoring import FPRMonitor, MonitorHistory
-from taufpl.plotting import _style
+from taufpl.plotting import style
+from taufpl.plotting._display import PanelDisplay
 
 # How far above an alarm's level the evidence is shown, and how far below 0: what has been settled need not be followed.
 _HEADROOM = 1.5
 # Colour and name of the two courses of evidence.
-_OVER_ALL = (_style.BLACK, "evidence over all negatives; alarm at log(1/δ)")
-_CHANGE = (_style.VERMILLION, "evidence of a change; signal at the log of the run length N")
+_OVER_ALL = (style.BLACK, "evidence over all negatives; alarm at log(1/δ)")
+_CHANGE = (style.VERMILLION, "evidence of a change; signal at the log of the run length N")
 
 
-class MonitorDisplay:
+class MonitorDisplay(PanelDisplay):
     """Running FPR with its bounds and the tolerance; below, the evidence of both alarms and their levels.
 
     Each bound holds at all looks together, and the evidence over all negatives reaches log(1/delta) where the lower one
@@ -57,6 +57,9 @@ class MonitorDisplay:
     >>> display.alarm_at == monitor.alarm_at
     True
     """
+
+    _purpose = "to draw a monitor"
+    _layout: ClassVar = {"rows": 2, "size": (8.0, 6.0), "sharex": True, "height_ratios": (3, 2)}
 
     def __init__(
         self,
@@ -96,44 +99,28 @@ class MonitorDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : sequence of two matplotlib axes, default=None
-            New ones, one above the other, if None.
-
-        Returns
-        -------
-        display : MonitorDisplay
-        """
-        self.figure_, self.ax_ = _style.new_panels(
-            ax, "to draw a monitor", rows=2, size=(8.0, 6.0), sharex=True, height_ratios=(3, 2)
-        )
-        self._draw_rate(self.ax_[0])
-        self._draw_evidence(self.ax_[1])
-        for panel in self.ax_:
-            _style.tidy(panel)
+    def _draw(self, first: Any, second: Any) -> None:
+        self._draw_rate(first)
+        self._draw_evidence(second)
+        for panel in (first, second):
             panel.set_xlim(0, 1.01 * float(self.history.n_seen[-1]))
         self._mark_alarms()
-        _style.legend_below(self.ax_[1], columns=2, of=self.ax_[0])
-        return self
+        style.legend_below(second, columns=2, of=first)
 
     def _draw_rate(self, ax: Any) -> None:
         seen, fpr = self.history.n_seen, self.history.fpr
         lower, upper = self.history.fpr_lower_bound, self.history.fpr_upper_bound
-        ax.plot(seen, fpr, color=_style.BLUE, linewidth=1.6, label="false-positive rate so far")
-        label = f"its bounds, each {_style.percent(1.0 - self.delta)} at all looks together"
-        ax.plot(seen, lower, color=_style.SKY, linewidth=1.2, label=label)
-        ax.plot(seen, upper, color=_style.SKY, linewidth=1.2)
-        ax.fill_between(seen, lower, upper, color=_style.SKY, alpha=0.15, linewidth=0)
+        ax.plot(seen, fpr, color=style.BLUE, linewidth=1.6, label="false-positive rate so far")
+        label = f"its bounds, each {style.percent(1.0 - self.delta)} at all looks together"
+        ax.plot(seen, lower, color=style.SKY, linewidth=1.2, label=label)
+        ax.plot(seen, upper, color=style.SKY, linewidth=1.2)
+        ax.fill_between(seen, lower, upper, color=style.SKY, alpha=0.15, linewidth=0)
         settled = fpr[seen >= min(1.0 / self.tau, float(seen[-1]))]
         ax.set_ylim(0.0, 1.1 * max(2.0 * self.tau, min(float(settled.max()), 5.0 * float(fpr[-1]))))
         ax.set_ylabel("False-positive rate")
-        _style.percent_axis(ax.yaxis)
-        _style.mark_tolerance(ax, self.tau, horizontal=True)
-        _style.title(ax, "Monitored false-positive rate")
+        style.percent_axis(ax.yaxis)
+        style.mark_tolerance(ax, self.tau, horizontal=True)
+        style.title(ax, "Monitored false-positive rate")
 
     def _draw_evidence(self, ax: Any) -> None:
         courses = [(self.history.log_wealth, -math.log(self.delta), "log(1/δ)", *_OVER_ALL)]
@@ -142,15 +129,14 @@ class MonitorDisplay:
         for evidence, level, name, colour, label in courses:
             ax.plot(self.history.n_seen, evidence, color=colour, linewidth=1.4)
             ax.axhline(level, color=colour, linestyle="--", linewidth=1.1)
-            _style.name_line(ax, level, name, horizontal=True, colour=colour)
+            style.name_line(ax, level, name, horizontal=True, colour=colour)
             self.ax_[0].plot([], [], color=colour, linewidth=1.4, label=label)  # for the legend of both panels
         highest = max(level for _, level, *_ in courses)
         top = max(float(evidence.max()) for evidence, *_ in courses)
         bottom = min(float(evidence.min()) for evidence, *_ in courses)
         ax.set_ylim(max(1.1 * bottom, -_HEADROOM * highest), np.clip(1.1 * top, 1.15 * highest, _HEADROOM * highest))
         ax.set(xlabel="Negatives seen", ylabel="Evidence against τ\n(logarithm)")
-        ticker = require("matplotlib.ticker", "plot", "to label the axes")
-        ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+        ax.xaxis.set_major_formatter(style.matplotlib("ticker").StrMethodFormatter("{x:,.0f}"))
 
     def _mark_alarms(self) -> None:
         """A line through both panels at each alarm, named above them, on its own side of the other one."""
@@ -161,7 +147,4 @@ class MonitorDisplay:
             for panel in self.ax_:
                 panel.axvline(at, color=colour, linewidth=1.4)
             side = "center" if len(raised) == 1 else "right" if at == earliest else "left"
-            place = {"xy": (at, 1), "xycoords": self.ax_[0].get_xaxis_transform(), "xytext": (0, 3)}
-            self.ax_[0].annotate(
-                text, **place, textcoords="offset points", ha=side, va="bottom", fontsize="small", color=colour
-            )
+            style.name_line(self.ax_[0], at, text, colour=colour, side=side)

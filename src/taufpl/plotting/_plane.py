@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import column_or_1d
 
-from taufpl.plotting._scores import Response, Vector, check_pos_label, respond
+from taufpl.plotting._scores import Response, check_pos_label, respond
+from taufpl.plotting.statistics import Vector
 
 # Rows that are scored in one call: the memory that an estimator needs beside the grid does not grow with the grid.
 _BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ClassPoints:
     """Points of one class, of shape (n, 2), and their scores."""
 
     points: Vector
@@ -26,25 +27,25 @@ class Sample:
     def __len__(self) -> int:
         return len(self.points)
 
-    def above(self, threshold: float) -> Sample:
-        """Those that score strictly more."""
+    def above(self, threshold: float) -> ClassPoints:
+        """Points that score strictly more than the threshold."""
         return self.take(self.scores > threshold)
 
-    def take(self, chosen: Any) -> Sample:
-        """Those at some indices, or where a mask is true."""
-        return Sample(self.points[chosen], self.scores[chosen])
+    def take(self, chosen: Any) -> ClassPoints:
+        """Points at some indices, or where a mask is true."""
+        return ClassPoints(self.points[chosen], self.scores[chosen])
 
-    def thinned(self, limit: int, rng: Any) -> Sample:
-        """At most so many of them, chosen at random."""
+    def thinned(self, limit: int, rng: Any) -> ClassPoints:
+        """At most `limit` points, chosen at random."""
         return self if len(self) <= limit else self.take(np.sort(rng.permutation(len(self))[:limit]))
 
-    def thinned_below(self, threshold: float, limit: int, rng: Any) -> Sample:
-        """At most so many of them; those above the threshold are kept as long as they are not more than half."""
+    def thinned_below(self, threshold: float, limit: int, rng: Any) -> ClassPoints:
+        """At most `limit` points; those above the threshold are kept as long as they are not more than half."""
         if len(self) <= limit:
             return self
         above = self.above(threshold).thinned(limit // 2, rng)
         below = self.take(~(self.scores > threshold)).thinned(limit - len(above), rng)
-        return Sample(np.concatenate([below.points, above.points]), np.concatenate([below.scores, above.scores]))
+        return ClassPoints(np.concatenate([below.points, above.points]), np.concatenate([below.scores, above.scores]))
 
 
 def check_points(estimator: Any, X: Any) -> Vector:
@@ -64,7 +65,8 @@ def check_points(estimator: Any, X: Any) -> Vector:
     return np.asarray(points, dtype=np.float64)
 
 
-def names_of_axes(estimator: Any, X: Any) -> tuple[str, str] | None:
+def axis_names(estimator: Any, X: Any) -> tuple[str, str] | None:
+    """Names of the two features, where they are known."""
     names = getattr(X, "columns", getattr(estimator, "feature_names_in_", None))
     return None if names is None else (str(names[0]), str(names[1]))
 
@@ -99,13 +101,13 @@ def _like(X: Any, first: Vector, second: Vector) -> Any:
     return np.column_stack([first, second])
 
 
-def part(points: Vector, y: ArrayLike, response: Response) -> dict[str, Sample]:
+def split_points(points: Vector, y: ArrayLike, response: Response) -> dict[str, ClassPoints]:
     """Negatives and positives, under the names of the display's parameters."""
     labels = column_or_1d(y)
     if labels.size != len(points):
         raise ValueError(f"y must have one label a row of X, {len(points)}; got {labels.size}.")
     is_positive = labels == check_pos_label(labels, response.pos_label)
     return {
-        name: Sample(points[chosen], response.scores[chosen])
+        name: ClassPoints(points[chosen], response.scores[chosen])
         for name, chosen in (("negatives", ~is_positive), ("positives", is_positive))
     }

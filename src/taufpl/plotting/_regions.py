@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +11,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._checks import check_count, check_tau
-from taufpl.plotting import _style
+from taufpl.plotting import style
+from taufpl.plotting._display import Display, display_name
 from taufpl.plotting._label_places import place_labels
-from taufpl.plotting._plane import Sample, check_points, coordinates, names_of_axes, part, score_grid
-from taufpl.plotting._scores import Vector, check_tolerance, find_attribute, respond
+from taufpl.plotting._plane import ClassPoints, axis_names, check_points, coordinates, score_grid, split_points
+from taufpl.plotting._scores import check_tolerance, find_attribute, respond
+from taufpl.plotting.statistics import Vector
 from taufpl.thresholding import top_threshold
 
 # Lightness falls from what is surely negative to what is surely positive, and jumps at the boundary: the two sides are
@@ -27,7 +29,7 @@ _POSITIVE_EDGE = "#7A2F00"
 _HUGE = 1e300
 
 
-class DecisionRegionsDisplay:
+class DecisionRegionsDisplay(Display):
     """What an estimator of two features calls positive: regions, boundary, points and errors.
 
     The colour tells the score: blue where the decision is negative, paler the further from the boundary; orange where
@@ -46,7 +48,7 @@ class DecisionRegionsDisplay:
         A score strictly above it is called positive.
     tau : float, default=None
         Tolerance that the boundary was made for; it is written on it.
-    negatives, positives : Sample, default=None
+    negatives, positives : ClassPoints, default=None
         Points of the two classes with their scores, `points` and `scores`. None draws none.
     taus : sequence of float, default=None
         Shares of the negatives above further contours.
@@ -55,10 +57,10 @@ class DecisionRegionsDisplay:
     name : str, default=None
         Title.
     max_points : int, default=800
-        Of a class with more points than this, so many are drawn, chosen at random. False positives are all drawn,
+        Of a class with more points than this, `max_points` are drawn, chosen at random. False positives are all drawn,
         unless they are more than half of `max_points`.
     random_state : int, RandomState instance or None, default=0
-        Chooses them.
+        Chooses which points are drawn.
 
     Attributes
     ----------
@@ -87,6 +89,9 @@ class DecisionRegionsDisplay:
     True
     """
 
+    _purpose = "to draw decision regions"
+    _layout: ClassVar = {"size": (7.0, 6.0)}
+
     def __init__(
         self,
         *,
@@ -95,8 +100,8 @@ class DecisionRegionsDisplay:
         scores: Vector,
         threshold: float = 0.0,
         tau: float | None = None,
-        negatives: Sample | None = None,
-        positives: Sample | None = None,
+        negatives: ClassPoints | None = None,
+        positives: ClassPoints | None = None,
         taus: Sequence[float] | None = None,
         feature_names: Sequence[str] | None = None,
         name: str | None = None,
@@ -153,11 +158,8 @@ class DecisionRegionsDisplay:
             Points of the grid along each axis.
         padding : float, default=0.05
             Room around the points, as a share of their range.
-        max_points : int, default=800
-            Of a class with more points than this, so many are drawn, chosen at random. False positives are all drawn,
-            unless they are more than half of `max_points`.
-        random_state : int, RandomState instance or None, default=0
-            Chooses them.
+        max_points, random_state
+            As for the class.
         legend : bool, default=True
             Whether to draw one under the axes. Small panels beside each other have no room for it.
         ax : matplotlib axes, default=None
@@ -170,7 +172,7 @@ class DecisionRegionsDisplay:
         check_count("grid_resolution", grid_resolution, least=2)
         points = check_points(estimator, X)
         first, second = (coordinates(column, grid_resolution, padding) for column in points.T)
-        classes = {} if y is None else part(points, y, respond(estimator, X, pos_label))
+        classes = {} if y is None else split_points(points, y, respond(estimator, X, pos_label))
         scores, threshold = score_grid(estimator, X, first, second, pos_label)
         tau = find_attribute(estimator, "tau")
         display = cls(
@@ -181,14 +183,14 @@ class DecisionRegionsDisplay:
             tau=None if tau is None else float(np.min(tau)),
             **classes,
             taus=taus,
-            feature_names=names_of_axes(estimator, X),
-            name=type(estimator).__name__ if name is None else name,
+            feature_names=axis_names(estimator, X),
+            name=display_name(estimator, name),
             max_points=max_points,
             random_state=random_state,
         )
         return display.plot(ax=ax, legend=legend)
 
-    def _above(self, sample: Sample | None) -> tuple[int | None, float | None]:
+    def _above(self, sample: ClassPoints | None) -> tuple[int | None, float | None]:
         if sample is None:
             return None, None
         count = len(sample.above(self.threshold))
@@ -208,7 +210,7 @@ class DecisionRegionsDisplay:
         -------
         display : DecisionRegionsDisplay
         """
-        self.figure_, self.ax_ = _style.new_axes(ax, "to draw decision regions", size=(7.0, 6.0))
+        self._open(ax)
         finite = self.scores[np.abs(self.scores) < _HUGE]
         reach = float(np.abs(finite - self.threshold).max()) if finite.size else 0.0
         reach = reach if reach > 0 else 1.0
@@ -220,7 +222,7 @@ class DecisionRegionsDisplay:
         self._frame()
         self._draw_contours(surface, drawn)
         if legend:
-            _style.legend_below(self.ax_)
+            style.legend_below(self.ax_)
         return self
 
     def _fill(self, surface: Vector, reach: float) -> None:
@@ -245,52 +247,29 @@ class DecisionRegionsDisplay:
         self.negative_points_ = self.positive_points_ = self.false_positive_points_ = None
         rng = check_random_state(self.random_state)
         drawn = [np.empty((0, 2))]
+        # Circles and triangles, with and without an edge: the classes differ without colour as well.
         if self.negatives is not None:
             shown = self.negatives.thinned_below(self.threshold, self.max_points, rng)
-            drawn.append(self._draw_negatives(self.negatives, shown))
+            above, marked = self.negatives.above(self.threshold), shown.above(self.threshold)
+            small = {"s": 11, "color": style.NEGATIVE, "alpha": 0.65, "linewidths": 0, "zorder": 2}
+            ringed = {"s": 46, "facecolors": style.SKY, "edgecolors": style.BLACK, "linewidths": 1.5, "zorder": 2.4}
+            label = f"{len(above):,} false positives (FPR {style.percent(self.fpr or 0.0)})"
+            self.negative_points_ = self._scatter(shown, self.negatives, f"{len(self.negatives):,} negatives", small)
+            self.false_positive_points_ = self._scatter(marked, above, label, ringed)
+            drawn.append(shown.points)
         if self.positives is not None:
-            drawn.append(self._draw_positives(self.positives, self.positives.thinned(self.max_points, rng)))
+            shown = self.positives.thinned(self.max_points, rng)
+            edged = {"s": 20, "marker": "^", "color": style.POSITIVE, "edgecolors": _POSITIVE_EDGE, "linewidths": 0.6}
+            found = f"{self.n_true_positive:,} found (TPR {style.percent(self.tpr or 0.0)})"
+            label = f"{len(self.positives):,} positives, {found}"
+            self.positive_points_ = self._scatter(shown, self.positives, label, {**edged, "zorder": 2.2})
+            drawn.append(shown.points)
         return np.concatenate(drawn)
 
-    # Circles and triangles, with and without an edge: the classes differ without colour as well.
-
-    def _draw_negatives(self, all_of_them: Sample, shown: Sample) -> Vector:
-        above, marked = all_of_them.above(self.threshold), shown.above(self.threshold)
-        self.negative_points_ = self.ax_.scatter(
-            *shown.points.T,
-            s=11,
-            color=_style.NEGATIVE,
-            alpha=0.65,
-            linewidths=0,
-            zorder=2,
-            label=f"{len(all_of_them):,} negatives{_drawn(shown, all_of_them)}",
-        )
-        rate = _style.percent(len(above) / len(all_of_them))
-        self.false_positive_points_ = self.ax_.scatter(
-            *marked.points.T,
-            s=46,
-            facecolors=_style.SKY,
-            edgecolors=_style.BLACK,
-            linewidths=1.5,
-            zorder=2.4,
-            label=f"{len(above):,} false positives (FPR {rate}){_drawn(marked, above)}",
-        )
-        return shown.points
-
-    def _draw_positives(self, all_of_them: Sample, shown: Sample) -> Vector:
-        above = all_of_them.above(self.threshold)
-        found = f"{len(above):,} found (TPR {_style.percent(len(above) / len(all_of_them))})"
-        self.positive_points_ = self.ax_.scatter(
-            *shown.points.T,
-            s=20,
-            marker="^",
-            color=_style.POSITIVE,
-            edgecolors=_POSITIVE_EDGE,
-            linewidths=0.6,
-            zorder=2.2,
-            label=f"{len(all_of_them):,} positives, {found}{_drawn(shown, all_of_them)}",
-        )
-        return shown.points
+    def _scatter(self, shown: ClassPoints, of: ClassPoints, label: str, look: dict[str, Any]) -> Any:
+        """Draw some points of a class, and say how many where they are not all of them."""
+        drawn = "" if len(shown) == len(of) else f", {len(shown):,} drawn"
+        return self.ax_.scatter(*shown.points.T, label=f"{label}{drawn}", **look)
 
     def _draw_contours(self, surface: Vector, drawn: Vector) -> None:
         """The boundary and the contours of `taus`, each labelled once, and their explanation."""
@@ -304,7 +283,7 @@ class DecisionRegionsDisplay:
                 self.second,
                 surface,
                 levels=crossing,
-                colors=_style.BLACK,
+                colors=style.BLACK,
                 linewidths=[2.4 if strong else 1.2 for strong in is_boundary],
                 linestyles=["-" if strong else "--" for strong in is_boundary],
                 zorder=3,
@@ -314,17 +293,17 @@ class DecisionRegionsDisplay:
 
     def _contour_names(self, same: float) -> dict[float, str]:
         """What is written on each line, by its score; scores that differ by rounding make one line."""
-        names = {self.threshold: [] if self.tau is None else [f"τ = {_style.percent(self.tau)}"]}
+        names = {self.threshold: [] if self.tau is None else [f"τ = {style.percent(self.tau)}"]}
         for tau, level in self.levels.items():
             line = next((other for other in names if abs(level - other) <= same), level)
             if line != self.threshold or tau != self.tau:
-                names.setdefault(line, []).append(_style.percent(tau))
+                names.setdefault(line, []).append(style.percent(tau))
         return {level: ", ".join(texts) for level, texts in names.items()}
 
     def _explain_contours(self, has_boundary: bool, has_shares: bool) -> None:
-        line = {"color": _style.BLACK, "gid": f"{_style.MARK} contour"}
+        line = {"color": style.BLACK, "gid": f"{style.MARK} contour"}
         if has_boundary:
-            tau = "" if self.tau is None else f" for τ = {_style.percent(self.tau)}"
+            tau = "" if self.tau is None else f" for τ = {style.percent(self.tau)}"
             self.ax_.plot([], [], linewidth=2.4, label=f"decision boundary{tau}", **line)
         else:
             side = "positive" if self.scores.max() > self.threshold else "negative"
@@ -337,10 +316,10 @@ class DecisionRegionsDisplay:
         ax.set(xlim=(self.first[0], self.first[-1]), ylim=(self.second[0], self.second[-1]))
         ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
         ax.spines[["top", "right"]].set_visible(False)
-        _style.title(ax, "Decision regions" if self.name is None else self.name)
+        style.title(ax, "Decision regions" if self.name is None else self.name)
 
 
-def _tau_levels(taus: Sequence[float] | None, negatives: Sample | None) -> dict[float, float]:
+def _tau_levels(taus: Sequence[float] | None, negatives: ClassPoints | None) -> dict[float, float]:
     if taus is None:
         return {}
     if negatives is None:
@@ -351,7 +330,3 @@ def _tau_levels(taus: Sequence[float] | None, negatives: Sample | None) -> dict[
 
 def _most(distances: Vector, otherwise: float) -> float:
     return float(np.quantile(distances, 0.9)) if distances.size else otherwise
-
-
-def _drawn(shown: Sample, of: Sample) -> str:
-    return "" if len(shown) == len(of) else f", {len(shown):,} drawn"

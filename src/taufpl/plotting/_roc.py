@@ -7,19 +7,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taufpl.plotting import _style
-from taufpl.plotting._scores import (
-    Vector,
-    check_threshold,
-    check_tolerance,
-    find_attribute,
-    respond,
-    split_scores,
-)
-from taufpl.plotting.statistics import Band, curve_counts, roc_band, smallest_rate
+from taufpl.plotting import style
+from taufpl.plotting._display import CurveDisplay, display_name
+from taufpl.plotting._scores import check_threshold, check_tolerance, find_attribute, respond, split_scores
+from taufpl.plotting.statistics import Band, Vector, curve_counts, rates_above, roc_band, smallest_rate
 
 
-class ROCDisplay:
+class ROCDisplay(CurveDisplay):
     """ROC curve with a logarithmic FPR axis, the tolerance marked, and a confidence band.
 
     The curve is a staircase: at an FPR of f it shows the highest TPR that a threshold reaches without more false
@@ -69,6 +63,8 @@ class ROCDisplay:
     0.570 between 0.395 and 0.692
     """
 
+    _purpose = "to draw a ROC curve"
+
     def __init__(
         self,
         *,
@@ -116,44 +112,42 @@ class ROCDisplay:
         tau: float | None = None,
         pos_label: Any = None,
         name: str | None = None,
-        band: str | None = "pointwise",
-        confidence: float = 0.95,
-        ax: Any = None,
-        **line_options: Any,
+        **options: Any,
     ) -> Self:
         """Draw the curve of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator
-            With `decision_function`, or `predict_proba` and `classes_`. Where it has
-            an attribute `tau` (or a pipeline's last step or a search's best estimator has), the tolerance is taken
-            from there, and the operating point, a decision function of 0, is marked.
+            With `decision_function`, or `predict_proba` and `classes_`. Where it has an attribute `tau` (or the last
+            step of a pipeline or the best estimator of a search has), the tolerance is taken from there, and the
+            operating point, a decision function of 0, is marked.
         X : array-like of shape (n_samples, n_features)
             Samples that the estimator was not fitted on.
         y : array-like of shape (n_samples,)
         tau : float, default=None
             Tolerance to mark; None for the estimator's own, if it has one.
-        pos_label, name, band, confidence, ax, **line_options
-            As for :meth:`from_predictions`.
+        pos_label : label, default=None
+            The positive class; None for the estimator's second one.
+        name : str, default=None
+            Name in the legend; None for the estimator's class.
+        **options
+            `band`, `confidence`, `ax` and options of the line, as for :meth:`from_predictions`.
 
         Returns
         -------
         display : ROCDisplay
         """
-        response = respond(estimator, X, pos_label)
+        scores, threshold, pos_label = respond(estimator, X, pos_label)
         own_tau = find_attribute(estimator, "tau")
         return cls.from_predictions(
             y,
-            response.scores,
+            scores,
             tau=own_tau if tau is None else tau,
-            threshold=None if own_tau is None else response.threshold,
-            pos_label=response.pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            band=band,
-            confidence=confidence,
-            ax=ax,
-            **line_options,
+            threshold=None if own_tau is None else threshold,
+            pos_label=pos_label,
+            name=display_name(estimator, name),
+            **options,
         )
 
     @classmethod
@@ -201,103 +195,62 @@ class ROCDisplay:
         -------
         display : ROCDisplay
         """
-        scores = split_scores(y_true, y_score, pos_label)
+        negative, positive, pos_label = split_scores(y_true, y_score, pos_label)
         threshold = check_threshold(threshold)
-        n_negative, n_positive = scores.negative.size, scores.positive.size
-        false, true = curve_counts(scores.negative, scores.positive)
+        false, true = curve_counts(negative, positive)
         display = cls(
-            fpr=false / n_negative,
-            tpr=true / n_positive,
-            band=None if band is None else roc_band(false, true, n_negative, n_positive, band, confidence),
+            fpr=false / negative.size,
+            tpr=true / positive.size,
+            band=None if band is None else roc_band(false, true, negative.size, positive.size, band, confidence),
             band_kind=band,
             confidence=confidence,
-            n_negative=n_negative,
+            n_negative=negative.size,
             tau=tau,
-            operating_point=None if threshold is None else scores.rates(threshold),
+            operating_point=None if threshold is None else rates_above(negative, positive, threshold),
             name=name,
-            pos_label=scores.pos_label,
+            pos_label=pos_label,
         )
         return display.plot(ax=ax, **line_options)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **line_options: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, default=None
-            New ones if None.
-        name : str, default=None
-            Name in the legend, in place of the display's own.
-        **line_options
-            Passed to matplotlib's `plot`.
-
-        Returns
-        -------
-        display : ROCDisplay
-        """
-        self.figure_, self.ax_ = _style.new_axes(ax, "to draw a ROC curve")
-        style = {"label": self._label(self.name if name is None else name), **line_options}
-        (self.line_,) = self.ax_.plot(
-            np.maximum(self.fpr, _style.TINY),
-            self.tpr,
-            drawstyle="steps-post",
-            **_style.curve_style(self.ax_, style),
-        )
-        if self.band is not None:
-            self._draw_band(self.line_.get_color())
-        self._draw_marks(self.line_.get_color())
-        self._frame()
-        return self
+    def _curve(self) -> tuple[Vector, Vector, dict[str, Any]]:
+        return np.maximum(self.fpr, style.TINY), self.tpr, {"drawstyle": "steps-post"}
 
     def _label(self, name: str | None) -> str | None:
         """Name of the curve with what it reaches at the tolerance."""
         if self.tpr_at_tau is None:
             return name
-        reached = f"TPR {_style.percent(self.tpr_at_tau)} at τ"
+        reached = f"TPR {style.percent(self.tpr_at_tau)} at τ"
         if self.tpr_interval_at_tau is not None:
             low, high = (100.0 * end for end in self.tpr_interval_at_tau)
             reached += f" ({low:.1f} to {high:.1f} %)"
         return reached if name is None else f"{name}: {reached}"
 
-    def _draw_band(self, colour: Any) -> None:
-        assert self.band is not None
-        key = f"band {self.band_kind} {self.confidence}"
-        label = f"{_style.percent(self.confidence)} confidence, {self.band_kind}"
-        fpr, low, high = self.band.steps(_style.TINY)
-        self.ax_.fill_between(fpr, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
-        if _style.once(self.ax_, key):
-            # One grey patch in the legend explains the bands of all curves.
-            patch = self.ax_.fill_between([], [], color=_style.GREY, alpha=0.3, linewidth=0, label=label)
-            patch.set_gid(f"{_style.MARK} {key}")
-
-    def _draw_marks(self, colour: Any) -> None:
+    def _frame(self, ax: Any) -> None:
+        colour, left = self.line_.get_color(), smallest_rate(self.n_negative, self.tau)
+        if self.band is not None:
+            self._draw_band(ax, self.band, colour)
         if self.tau is not None:
-            _style.mark_tolerance(self.ax_, self.tau, shade=True)
-            self.ax_.plot(self.tau, self.tpr_at_tau, "o", color=colour, markersize=6, zorder=4)
+            style.mark_tolerance(ax, self.tau, shade=True)
+            ax.plot(self.tau, self.tpr_at_tau, "o", color=colour, markersize=6, zorder=4)
         if self.operating_point is not None:
             fpr, tpr = self.operating_point
-            self.ax_.plot(
-                max(fpr, smallest_rate(self.n_negative, self.tau)),
-                tpr,
-                "D",
-                color=colour,
-                markerfacecolor="white",
-                markeredgewidth=1.6,
-                markersize=7,
-                zorder=5,
-                clip_on=False,
-                label=f"operating point: FPR {_style.percent(fpr)}, TPR {_style.percent(tpr)}",
-            )
-
-    def _frame(self) -> None:
-        ax, left = self.ax_, smallest_rate(self.n_negative, self.tau)
+            label = f"operating point: FPR {style.percent(fpr)}, TPR {style.percent(tpr)}"
+            marker = {"color": colour, "markerfacecolor": "white", "markeredgewidth": 1.6, "markersize": 7}
+            ax.plot(max(fpr, left), tpr, "D", zorder=5, clip_on=False, label=label, **marker)
         if ax.get_xscale() == "log":
             left = min(left, ax.get_xlim()[0])
         ax.set_xscale("log")
         ax.set(xlim=(left, 1.0), ylim=(0.0, 1.02))
         ax.set(xlabel="False-positive rate (logarithmic)", ylabel="True-positive rate")
-        _style.percent_axis(ax.xaxis)
-        _style.percent_axis(ax.yaxis)
-        _style.tidy(ax)
-        _style.title(ax, "ROC at small false-positive rates")
-        _style.legend_below(ax)
+        style.percent_axis(ax.xaxis)
+        style.percent_axis(ax.yaxis)
+        style.title(ax, "ROC at small false-positive rates")
+
+    def _draw_band(self, ax: Any, band: Band, colour: Any) -> None:
+        fpr, low, high = band.steps(style.TINY)
+        ax.fill_between(fpr, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
+        label = f"{style.percent(self.confidence)} confidence, {self.band_kind}"
+        if style.once(ax, label):
+            # One grey patch in the legend explains the bands of all curves.
+            patch = ax.fill_between([], [], color=style.GREY, alpha=0.3, linewidth=0, label=label)
+            patch.set_gid(f"{style.MARK} {label}")

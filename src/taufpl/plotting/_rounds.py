@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._extras import require
-from taufpl.plotting import _style
+from taufpl.plotting import style
+from taufpl.plotting._display import PanelDisplay, display_name
 from taufpl.plotting._scores import check_threshold, check_tolerance, check_vector, find_attribute
 from taufpl.plotting.statistics import finite_rounds, rounds_over
 
 
-class RoundsDisplay:
+class RoundsDisplay(PanelDisplay):
     """Thresholds of the rounds with their mean and spread; beside them, out-of-bag FPR against TPR.
 
     Make it by :meth:`from_estimator`, or from arrays with the constructor and `plot`.
@@ -43,6 +43,9 @@ class RoundsDisplay:
     1
     >>> display = display.plot()
     """
+
+    _purpose = "to draw rounds"
+    _layout: ClassVar = {"columns": 2, "size": (9.0, 4.6)}
 
     def __init__(
         self,
@@ -96,58 +99,43 @@ class RoundsDisplay:
             rounds.tpr,
             tau=evidence.tau,
             threshold=evidence.threshold,
-            name=type(estimator).__name__ if name is None else name,
+            name=display_name(estimator, name),
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : sequence of two matplotlib axes, default=None
-            New ones if None.
-
-        Returns
-        -------
-        display : RoundsDisplay
-        """
-        self.figure_, self.ax_ = _style.new_panels(ax, "to draw rounds", columns=2, size=(9.0, 4.6))
-        self._draw_thresholds(self.ax_[0])
-        self._draw_rates(self.ax_[1])
-        for panel in self.ax_:
-            _style.tidy(panel)
-            _style.legend_below(panel)
-        return self
+    def _draw(self, first: Any, second: Any) -> None:
+        self._draw_thresholds(first)
+        self._draw_rates(second)
+        for panel in (first, second):
+            style.legend_below(panel)
 
     def _draw_thresholds(self, ax: Any) -> None:
         numbers, found, mean, spread = finite_rounds(self.thresholds)
         n_infinite = self.thresholds.size - numbers.size
         refused = f" ({n_infinite} infinite, not shown)" if n_infinite else ""
-        ax.plot(numbers, found, "o", color=_style.BLUE, markersize=5, label=f"threshold of a round{refused}")
+        ax.plot(numbers, found, "o", color=style.BLUE, markersize=5, label=f"threshold of a round{refused}")
         if found.size:
-            ax.axhspan(mean - spread, mean + spread, color=_style.BLUE, alpha=0.13, linewidth=0)
+            ax.axhspan(mean - spread, mean + spread, color=style.BLUE, alpha=0.13, linewidth=0)
             label = f"mean {mean:.4g}, standard deviation {spread:.2g}"
-            ax.axhline(mean, color=_style.BLUE, linewidth=1.4, label=label)
+            ax.axhline(mean, color=style.BLUE, linewidth=1.4, label=label)
         if self.threshold is not None and np.isfinite(self.threshold):
             label = f"in use: {self.threshold:.4g}"
-            ax.axhline(self.threshold, color=_style.BLACK, linewidth=1.2, linestyle="--", label=label)
-        ticker = require("matplotlib.ticker", "plot", "to label the axes")
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+            ax.axhline(self.threshold, color=style.BLACK, linewidth=1.2, linestyle="--", label=label)
+        ax.xaxis.set_major_locator(style.matplotlib("ticker").MaxNLocator(integer=True))
         ax.set(xlabel="Round", ylabel="Threshold (score)")
-        _style.title(ax, "Thresholds" if self.name is None else f"{self.name}: thresholds")
+        style.title(ax, "Thresholds" if self.name is None else f"{self.name}: thresholds")
 
     def _draw_rates(self, ax: Any) -> None:
         label = "a round" if self.n_over is None else f"a round ({self.n_over} of {self.fpr.size} above τ)"
-        ax.plot(self.fpr, self.tpr, "o", color=_style.BLUE, markersize=5, label=label)
+        ax.plot(self.fpr, self.tpr, "o", color=style.BLUE, markersize=5, label=label)
         fpr, tpr = float(self.fpr.mean()), float(self.tpr.mean())
-        label = f"mean: FPR {_style.percent(fpr)}, TPR {_style.percent(tpr)}"
-        ax.plot(fpr, tpr, "D", color=_style.VERMILLION, markersize=8, markeredgecolor="white", label=label)
+        label = f"mean: FPR {style.percent(fpr)}, TPR {style.percent(tpr)}"
+        ax.plot(fpr, tpr, "D", color=style.VERMILLION, markersize=8, markeredgecolor="white", label=label)
         right = 1.08 * max(float(self.fpr.max()), 0.0 if self.tau is None else 1.25 * self.tau)
         ax.set_xlim(0.0, right if right > 0 else 1.0)
         if self.tau is not None:
-            _style.mark_tolerance(ax, self.tau, shade=True)
+            style.mark_tolerance(ax, self.tau, shade=True)
         ax.set(xlabel="Out-of-bag false-positive rate", ylabel="Out-of-bag true-positive rate")
-        _style.percent_axis(ax.xaxis)
-        _style.percent_axis(ax.yaxis)
-        _style.title(ax, "Out-of-bag rates")
+        style.percent_axis(ax.xaxis)
+        style.percent_axis(ax.yaxis)
+        style.title(ax, "Out-of-bag rates")

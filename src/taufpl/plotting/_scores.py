@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taufpl._checks import check_scores, check_tau
-
-Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassScores:
-    """Scores of the two classes, each sorted upward, and the label that counts as positive."""
-
-    negative: Vector
-    positive: Vector
-    pos_label: Any
-
-    def rates(self, threshold: float) -> tuple[float, float]:
-        """FPR and TPR of calling positive what lies strictly above the threshold."""
-        return _share_above(self.negative, threshold), _share_above(self.positive, threshold)
+from taufpl.plotting.statistics import Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """Scores from an estimator, the score above which it says positive, and the positive label (None: unknown)."""
 
     scores: Vector
@@ -37,12 +21,8 @@ class Response:
     pos_label: Any
 
 
-def _share_above(ascending: Vector, threshold: float) -> float:
-    return 1.0 - float(np.searchsorted(ascending, threshold, side="right")) / ascending.size
-
-
-def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -> ClassScores:
-    """Check labels and scores, and part the scores by class.
+def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -> tuple[Vector, Vector, Any]:
+    """Check labels and scores; return the scores of negatives and of positives, sorted upward, and the positive label.
 
     Infinite scores are kept: a classifier that refuses everything has them. Missing ones are an error.
     """
@@ -55,22 +35,26 @@ def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -
         )
     pos_label = check_pos_label(labels, pos_label)
     is_positive = labels == pos_label
-    return ClassScores(np.sort(scores[~is_positive]), np.sort(scores[is_positive]), pos_label)
+    return np.sort(scores[~is_positive]), np.sort(scores[is_positive]), pos_label
 
 
 def check_pos_label(labels: NDArray[Any], pos_label: Any) -> Any:
     """Return the positive label: the one given, or the second in sorted order."""
-    classes = np.unique(labels)
-    if classes.size != 2:
-        kinds = "class" if classes.size == 1 else "classes"
+    advice = "Rates need negatives and positives both; draw a sample that has them."
+    return _positive_of(np.unique(labels), pos_label, "y_true must hold two classes", "classes of y_true", advice)
+
+
+def _positive_of(classes: Any, pos_label: Any, needed: str, whose: str, advice: str) -> Any:
+    """The positive one of two classes: the one given, or the second."""
+    known = np.asarray(classes).tolist()
+    if len(known) != 2:
         raise ValueError(
-            f"y_true must hold two classes, got {classes.size} {kinds}: {classes[:5].tolist()}. "
-            "Rates need negatives and positives both; draw a sample that has them."
+            f"{needed}, got {len(known)} {'class' if len(known) == 1 else 'classes'}: {known[:5]}. {advice}"
         )
     if pos_label is None:
         return classes[1]
-    if not np.any(classes == pos_label):
-        raise ValueError(f"pos_label must be one of the classes of y_true, {classes.tolist()}; got {pos_label!r}.")
+    if not np.any(np.asarray(classes) == pos_label):
+        raise ValueError(f"pos_label must be one of the {whose}, {known}; got {pos_label!r}.")
     return pos_label
 
 
@@ -83,7 +67,8 @@ def respond(estimator: Any, X: Any, pos_label: Any = None) -> Response:
     check_is_fitted(estimator)
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
-        pos_label = _check_class(classes, pos_label)
+        advice = "Fit it to one class against the others."
+        pos_label = _positive_of(classes, pos_label, "estimator must know two classes", "estimator's classes", advice)
     if hasattr(estimator, "decision_function"):
         scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
         return Response(scores if classes is None or pos_label == classes[1] else -scores, 0.0, pos_label)
@@ -94,22 +79,6 @@ def respond(estimator: Any, X: Any, pos_label: Any = None) -> Response:
         f"estimator must have decision_function, or predict_proba and classes_; {type(estimator).__name__} does not. "
         "Pass scores to from_predictions instead."
     )
-
-
-def _check_class(classes: Any, pos_label: Any) -> Any:
-    """Return the positive one of an estimator's two classes."""
-    if len(classes) != 2:
-        raise ValueError(
-            f"estimator must know two classes, got {len(classes)}: {np.asarray(classes)[:5].tolist()}. "
-            "Fit it to one class against the others."
-        )
-    if pos_label is None:
-        return classes[1]
-    if not np.any(np.asarray(classes) == pos_label):
-        raise ValueError(
-            f"pos_label must be one of the estimator's classes, {np.asarray(classes).tolist()}; got {pos_label!r}."
-        )
-    return pos_label
 
 
 def find_attribute(estimator: Any, name: str) -> Any:

@@ -62,6 +62,16 @@ class Band:
         return fpr, *self.at(between)
 
 
+def count_above(ascending: Vector, threshold: float) -> int:
+    """How many of some sorted scores lie strictly above a threshold."""
+    return int(ascending.size - np.searchsorted(ascending, threshold, side="right"))
+
+
+def rates_above(negative: Vector, positive: Vector, threshold: float) -> tuple[float, float]:
+    """FPR and TPR of calling positive what lies strictly above the threshold, of sorted scores."""
+    return count_above(negative, threshold) / negative.size, count_above(positive, threshold) / positive.size
+
+
 def curve_counts(negative: Vector, positive: Vector) -> tuple[Counts, Counts]:
     """False and true positives at every threshold that changes either, from (0, 0) to (n, m), of sorted scores."""
     levels = np.unique(np.concatenate((negative, positive)))[::-1]

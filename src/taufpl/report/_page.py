@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -29,6 +29,7 @@ from taufpl.thresholding import negatives_needed
 
 # The page stays well under 3 MB, long names and all.
 MOST_EXAMPLES = 500
+_LARGEST = sys.float_info.max
 
 
 def render_report(
@@ -112,7 +113,9 @@ def render_report(
         raise ValueError(
             f"n_examples must be at most {MOST_EXAMPLES}, a report is no place for a table; got {n_examples}."
         )
-    volume, base_rate = _check_volume(volume_per_day), _check_base_rate(base_rate)
+    volume = _check_number("volume_per_day", volume_per_day, _LARGEST, "a number of cases, at least 0")
+    if base_rate is not None:
+        base_rate = _check_number("base_rate", base_rate, 1.0, "a share between 0 and 1: write 0.01 for 1 %")
     if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
         raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
     given = leave_out_seen(X, y, data_is_new, seen)
@@ -226,24 +229,12 @@ def _count_unseen(X: Any, training: Any) -> UnseenCounter | None:
     return counter
 
 
-def _check_volume(volume: Any) -> float:
-    value = _number("volume_per_day", volume)
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"volume_per_day must be a number of cases, at least 0; got {volume!r}.")
-    return value
-
-
-def _check_base_rate(base_rate: Any) -> float | None:
-    if base_rate is None:
-        return None
-    value = _number("base_rate", base_rate)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"base_rate must lie between 0 and 1, got {base_rate!r}. It is a share: write 0.01 for 1 %.")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
+def _check_number(name: str, value: Any, most: float, needed: str) -> float:
+    """Return a number from 0 to `most`."""
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, got {value!r}.") from None
+    if not 0.0 <= number <= most:
+        raise ValueError(f"{name} must be {needed}; got {value!r}.")
+    return number

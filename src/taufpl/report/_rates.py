@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from taufpl.plotting.statistics import count_above
 from taufpl.problem import top_count
 from taufpl.report._scored_rows import ScoredRows, Vector
 from taufpl.thresholding import fpr_upper_bound, negatives_needed, order_rank, share_interval, share_lower_bound
@@ -54,35 +55,24 @@ class Rates:
         return share_interval(self.n_true, self.n_positive, self.delta) if self.n_positive else (None, None)
 
 
-def rates_at(rows: ScoredRows, threshold: float) -> Rates:
-    """Rates at a threshold that was chosen without these rows."""
-    n_false, n_true = (_count_above(scores, threshold) for scores in (rows.negative, rows.positive))
+def rates_at(rows: ScoredRows, threshold: float, rank: int | None = None) -> Rates:
+    """Rates at a threshold that was chosen without these rows, or is the negative of a rank among them."""
+    n_false, n_true = (count_above(scores, threshold) for scores in (rows.negative, rows.positive))
     n = rows.negative.size
-    upper = fpr_upper_bound(n_false, n, rows.delta) if n else None
+    upper = fpr_upper_bound(n_false if rank is None else n - rank, n, rows.delta) if n else None
     return Rates(threshold, n_false, n, n_true, rows.positive.size, rows.delta, upper)
 
 
 def measured_rates(rows: ScoredRows, tau: float) -> Rates:
     """Rates at the lowest threshold that has at most a share tau of these negatives above it."""
-    return _rates_at_rank(rows, rows.negative.size + 1 - top_count(tau, rows.negative.size))
+    rank = rows.negative.size + 1 - top_count(tau, rows.negative.size)
+    return rates_at(rows, float(rows.negative[rank - 1]), rank)
 
 
 def proven_rates(rows: ScoredRows, tau: float) -> Rates | None:
     """Rates at the order statistic of these negatives that guarantees tau; None if there are too few negatives."""
     rank = order_rank(rows.negative.size, tau, rows.delta)
-    return None if rank is None else _rates_at_rank(rows, rank)
-
-
-def _rates_at_rank(rows: ScoredRows, rank: int) -> Rates:
-    """Rates at the negative of a rank; the bound for that rank holds although these rows chose the threshold."""
-    n, threshold = rows.negative.size, float(rows.negative[rank - 1])
-    n_false, n_true = (_count_above(scores, threshold) for scores in (rows.negative, rows.positive))
-    upper = fpr_upper_bound(n - rank, n, rows.delta)
-    return Rates(threshold, n_false, n, n_true, rows.positive.size, rows.delta, upper)
-
-
-def _count_above(ascending: Vector, threshold: float) -> int:
-    return int(ascending.size - np.searchsorted(ascending, threshold, side="right"))
+    return None if rank is None else rates_at(rows, float(rows.negative[rank - 1]), rank)
 
 
 @dataclass(frozen=True, slots=True)

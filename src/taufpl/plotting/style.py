@@ -24,43 +24,42 @@ MARK = "taufpl-mark"
 TINY = 1e-12
 
 
-def new_axes(ax: Any, purpose: str, *, size: tuple[float, float] = (8.0, 5.0)) -> tuple[Any, Any]:
-    """Axes to draw on and their figure: those given, or new ones."""
-    if ax is not None:
-        return ax.figure, ax
-    pyplot = require("matplotlib.pyplot", "plot", purpose)
-    return pyplot.subplots(figsize=size, layout="constrained")
-
-
-def new_panels(
-    ax: Any, purpose: str, *, rows: int = 1, columns: int = 1, size: tuple[float, float], **options: Any
+def new_axes(
+    ax: Any, purpose: str, *, rows: int = 1, columns: int = 1, size: tuple[float, float] = (8.0, 5.0), **options: Any
 ) -> tuple[Any, Any]:
-    """As `new_axes`, for pictures of several panels."""
-    wanted = rows * columns
+    """Figure and axes to draw on, one or an array of panels: those given, or new ones."""
+    n_panels = rows * columns
     if ax is None:
-        pyplot = require("matplotlib.pyplot", "plot", purpose)
-        figure, panels = pyplot.subplots(rows, columns, figsize=size, layout="constrained", **options)
-        figure.get_layout_engine().set(w_pad=0.1)
-        return figure, panels
+        figure, axes = matplotlib("pyplot", purpose).subplots(
+            rows, columns, figsize=size, layout="constrained", **options
+        )
+        if n_panels > 1:
+            figure.get_layout_engine().set(w_pad=0.1)
+        return figure, axes
+    if n_panels == 1:
+        return ax.figure, ax
     panels = np.asarray(ax, dtype=object).ravel()
-    if panels.size != wanted:
+    if panels.size != n_panels:
         raise ValueError(
-            f"ax must hold {wanted} axes, one a panel; got {panels.size}. "
+            f"ax must hold {n_panels} axes, one a panel; got {panels.size}. "
             f"Make them with matplotlib.pyplot.subplots({rows}, {columns})."
         )
     return panels[0].figure, panels
+
+
+def matplotlib(module: str, purpose: str = "to draw") -> Any:
+    """A module of matplotlib, which is imported where something is drawn."""
+    return require(f"matplotlib.{module}", "plot", purpose)
 
 
 def curve_style(ax: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Colour and dashes of the next curve on these axes; what the caller gave goes first."""
     drawn = sum(line.get_gid() == CURVE for line in ax.get_lines())
     style: dict[str, Any] = {"linestyle": DASHES[drawn // len(CYCLE) % len(DASHES)], "linewidth": 1.8}
-    if "c" not in given:
-        style["color"] = CYCLE[drawn % len(CYCLE)]
-    if "ls" in given:
-        del style["linestyle"]
-    if "lw" in given:
-        del style["linewidth"]
+    style["color"] = CYCLE[drawn % len(CYCLE)]
+    for short, name in (("c", "color"), ("ls", "linestyle"), ("lw", "linewidth")):
+        if short in given:
+            del style[name]
     return {**style, **given, "gid": CURVE}
 
 
@@ -77,7 +76,7 @@ def percent(rate: float, digits: int = 3) -> str:
 
 def percent_axis(axis: Any) -> None:
     """Label an axis of rates in percent, on a linear or a logarithmic scale."""
-    ticker = require("matplotlib.ticker", "plot", "to label the axes")
+    ticker = matplotlib("ticker")
     axis.set_major_formatter(ticker.FuncFormatter(lambda rate, _: percent(rate)))
     # A short logarithmic axis would else label its minor ticks too, as powers of ten.
     axis.set_minor_formatter(ticker.NullFormatter())
@@ -91,25 +90,31 @@ def once(ax: Any, key: str) -> bool:
 
 def mark_tolerance(ax: Any, tau: float, *, horizontal: bool = False, shade: bool = False) -> None:
     """A dashed line at tau, named outside the frame where it covers nothing, and the allowed side shaded."""
-    key = f"tau {tau!r}"
-    if not once(ax, key):
-        return
-    line = ax.axhline if horizontal else ax.axvline
-    line(tau, color=TOLERANCE, linestyle="--", linewidth=1.1, gid=f"{MARK} {key}", zorder=1.5)
-    if shade and once(ax, "shade"):
+    if mark_line(ax, tau, f"τ = {percent(tau)}", horizontal=horizontal) and shade and once(ax, "shade"):
         span = ax.axhspan if horizontal else ax.axvspan
         span(TINY, tau, color=GREY, alpha=0.12, linewidth=0, gid=f"{MARK} shade", zorder=0.5)
-    name_line(ax, tau, f"τ = {percent(tau)}", horizontal=horizontal)
 
 
-def name_line(ax: Any, position: float, text: str, *, horizontal: bool = False, colour: str = TOLERANCE) -> None:
-    """Write a line's name beside the frame, at the end of the line."""
+def mark_line(ax: Any, position: float, text: str, *, horizontal: bool = False) -> bool:
+    """A dashed line with its name, unless it is there already; returns whether it was drawn."""
+    if not once(ax, text):
+        return False
+    line = ax.axhline if horizontal else ax.axvline
+    line(position, color=TOLERANCE, linestyle="--", linewidth=1.1, gid=f"{MARK} {text}", zorder=1.5)
+    name_line(ax, position, text, horizontal=horizontal)
+    return True
+
+
+def name_line(
+    ax: Any, position: float, text: str, *, horizontal: bool = False, colour: str = TOLERANCE, side: str = "center"
+) -> None:
+    """Write a line's name beside the frame, at the end of the line; above the frame, on a side of the line."""
     if horizontal:
         place = {"xy": (1, position), "xycoords": ax.get_yaxis_transform(), "xytext": (4, 0)}
         align = {"ha": "left", "va": "center"}
     else:
         place = {"xy": (position, 1), "xycoords": ax.get_xaxis_transform(), "xytext": (0, 3)}
-        align = {"ha": "center", "va": "bottom"}
+        align = {"ha": side, "va": "bottom"}
     ax.annotate(text, **place, **align, textcoords="offset points", fontsize="small", color=colour)
 
 
@@ -130,7 +135,7 @@ def legend_below(ax: Any, columns: int = 1, of: Any = None) -> None:
     handles, labels = (ax if of is None else of).get_legend_handles_labels()
     if not handles:
         return
-    transforms = require("matplotlib.transforms", "plot", "to place the legend")
+    transforms = matplotlib("transforms")
     # What explains all curves comes after the curves.
     order = sorted(range(len(handles)), key=lambda i: str(handles[i].get_gid()).startswith(MARK))
     ax.legend(
