@@ -1,4 +1,4 @@
-"""The record of the rows that a model has met: its size, its errors, and what it says about other rows."""
+"""The record of the rows that a model has seen: its size, its errors, and what it says about other rows."""
 
 import numpy as np
 import pandas as pd
@@ -164,5 +164,5 @@ def test_a_damaged_record_in_a_model_file_is_said(model, tmp_path):
     path = tmp_path / "model.skops"
     save_model(model, path, seen=SeenRows(X))
     rewrite(path, edit_member=edit_arrays(lambda array: array[:-1] if array.dtype == np.uint8 else None))
-    with pytest.raises(ModelFileError, match="its record of the rows that the model has met cannot be read"):
+    with pytest.raises(ModelFileError, match="its record of the rows that the model has seen cannot be read"):
         load_model(path)

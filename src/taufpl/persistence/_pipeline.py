@@ -27,7 +27,7 @@ from taufpl.exceptions import ExportError
 from taufpl.preprocessing import LevelEncoder
 
 Vector = NDArray[np.float64]
-Features = TypeVar("Features")
+FeaturesT = TypeVar("FeaturesT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +71,29 @@ class Encoding:
     unknown: Vector | None
 
 
-class PipelineVisitor(Protocol[Features]):
+class PipelineVisitor(Protocol[FeaturesT]):
     """A form of export: what becomes of features, in its own notation, by each kind of step."""
 
-    def take(self, features: Features, columns: Sequence[int]) -> Features:
+    def take(self, features: FeaturesT, columns: Sequence[int]) -> FeaturesT:
         """Select columns, in this order."""
 
-    def join(self, parts: Sequence[Features]) -> Features:
+    def join(self, parts: Sequence[FeaturesT]) -> FeaturesT:
         """Put the columns of all parts side by side."""
 
-    def scale(self, features: Features, step: Any, scaling: Scaling) -> Features:
+    def scale(self, features: FeaturesT, step: Any, scaling: Scaling) -> FeaturesT:
         """Scale every column."""
 
-    def impute(self, features: Features, step: SimpleImputer, imputation: Imputation) -> Features:
+    def impute(self, features: FeaturesT, step: SimpleImputer, imputation: Imputation) -> FeaturesT:
         """Fill missing values."""
 
-    def encode(self, features: Features, step: Any, encodings: list[Encoding]) -> Features:
+    def encode(self, features: FeaturesT, step: Any, encodings: list[Encoding]) -> FeaturesT:
         """Encode every column."""
 
-    def convert(self, features: Features, step: Any) -> Features:
+    def convert(self, features: FeaturesT, step: Any) -> FeaturesT:
         """Apply a transformer of any other class, or refuse it."""
 
 
-def visit(steps: Iterable[Any], features: Features, visitor: PipelineVisitor[Features]) -> Features:
+def visit(steps: Iterable[Any], features: FeaturesT, visitor: PipelineVisitor[FeaturesT]) -> FeaturesT:
     """Lead the features through all steps.
 
     Scalers, imputers and encoders are recognised by their exact class: a subclass may do something else.
@@ -103,7 +103,7 @@ def visit(steps: Iterable[Any], features: Features, visitor: PipelineVisitor[Fea
     return features
 
 
-def _visit_step(step: Any, features: Features, visitor: PipelineVisitor[Features]) -> Features:
+def _visit_step(step: Any, features: FeaturesT, visitor: PipelineVisitor[FeaturesT]) -> FeaturesT:
     if step is None or step == "passthrough" or (isinstance(step, FunctionTransformer) and step.func is None):
         return features
     if isinstance(step, FrozenEstimator):
@@ -122,7 +122,7 @@ def _visit_step(step: Any, features: Features, visitor: PipelineVisitor[Features
     return visitor.convert(features, step) if scaling is None else visitor.scale(features, step, scaling)
 
 
-def _branches(step: Any, features: Features, visitor: PipelineVisitor[Features]) -> list[tuple[Any, Features]]:
+def _branches(step: Any, features: FeaturesT, visitor: PipelineVisitor[FeaturesT]) -> list[tuple[Any, FeaturesT]]:
     """The transformers that work side by side, each with the features that it gets."""
     if step.transformer_weights:
         raise ExportError(

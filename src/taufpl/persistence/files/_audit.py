@@ -28,6 +28,8 @@ def read_schema(data: bytes, max_bytes: int) -> dict[str, Any]:
     ModelFileError
         The file is of another kind, is damaged, or would need more memory than `max_bytes`.
     """
+    if len(data) > max_bytes:
+        raise ModelFileError(f"it is longer than max_bytes={max_bytes:,}")
     try:
         with ZipFile(io.BytesIO(data)) as archive:
             _check_members(archive, max_bytes)

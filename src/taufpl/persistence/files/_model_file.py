@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from taufpl.persistence.files._summary import training_summary
 from taufpl.persistence.rows import SeenRows
 
 FORMAT_VERSION = 1
-_OLDEST_FORMAT = 1
 _MAX_BYTES = 2**30
 _PURPOSE = "to read and write model files"
 
@@ -70,7 +68,7 @@ class SavedModel:
         Fitted, with its preprocessing where it was a pipeline.
     header : ModelHeader
     seen : SeenRows or None
-        Record of the rows that the model has met; None where the file holds none.
+        Record of the rows that the model has seen; None where the file holds none.
     """
 
     model: Any
@@ -102,7 +100,7 @@ def save_model(
         What the header shall say beside what the model tells itself: ``training_summary(model, X, y)`` with the rows
         of each class and the fingerprint of the data, or notes of your own. Plain values only.
     seen : SeenRows, default=None
-        Record of all rows that the model and its threshold have met, for example ``SeenRows(X)``, ten bits a row: with
+        Record of all rows that the model and its threshold have seen, for example ``SeenRows(X)``, ten bits a row: with
         it, whoever has the file can tell whether rows are new to the model.
     trusted : iterable of str, default=()
         Full names of types beyond this library, scikit-learn, NumPy and SciPy that the model holds. Whoever loads the
@@ -203,7 +201,8 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
     skops = require("skops.io", "models", _PURPOSE)
     trusted = (trusted,) if isinstance(trusted, str) else tuple(trusted)
     try:
-        data = _read(Path(path), max_bytes)
+        with open(path, "rb") as file:
+            data = file.read(max_bytes + 1)
         schema = read_schema(data, max_bytes)
         header = _read_header(schema)
         data = with_present_modules(data, schema)
@@ -216,7 +215,13 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
         model, seen = _build(skops, data, [*TRUSTED, *trusted], header)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}.") from error.__cause__
-    _warn_of_versions(path, header)
+    if header.sklearn_version != sklearn.__version__:
+        warnings.warn(
+            f"{os.fspath(path)} was written with scikit-learn {header.sklearn_version}, and this is "
+            f"{sklearn.__version__}: compare decisions on rows that you know, or train and save it anew.",
+            ModelVersionWarning,
+            stacklevel=2,
+        )
     return SavedModel(model, header, seen)
 
 
@@ -232,14 +237,6 @@ def _header(training: dict[str, Any]) -> ModelHeader:
     )
 
 
-def _read(path: Path, max_bytes: int) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise ModelFileError(f"it is longer than max_bytes={max_bytes:,}")
-    return data
-
-
 def _read_header(schema: dict[str, Any]) -> ModelHeader:
     """The header, read from the text; a version that is not known here ends the reading before anything else."""
     try:
@@ -250,7 +247,7 @@ def _read_header(schema: dict[str, Any]) -> ModelHeader:
         raise ModelFileError(
             "it has no header of this library: if skops itself has written it, skops.io.load reads it"
         ) from error
-    if not isinstance(found, int) or isinstance(found, bool) or found < _OLDEST_FORMAT:
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise ModelFileError(f"its format_version is {found!r}, and the formats that are known begin at 1")
     if found > FORMAT_VERSION:
         raise ModelFileError(
@@ -280,21 +277,7 @@ def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> 
         raise ModelFileError(
             f"its content does not make a model ({type(error).__name__}: {error}){hint if other else ''}"
         ) from error
-    return model, None if seen is None else _read_seen(seen)
-
-
-def _read_seen(content: Any) -> SeenRows:
     try:
-        return SeenRows.from_bytes(np.asarray(content, np.uint8).tobytes())
+        return model, None if seen is None else SeenRows.from_bytes(np.asarray(seen, np.uint8).tobytes())
     except (TypeError, ValueError) as error:
-        raise ModelFileError(f"its record of the rows that the model has met cannot be read: {error}") from error
-
-
-def _warn_of_versions(path: str | os.PathLike[str], header: ModelHeader) -> None:
-    if header.sklearn_version != sklearn.__version__:
-        warnings.warn(
-            f"{os.fspath(path)} was written with scikit-learn {header.sklearn_version}, and this is "
-            f"{sklearn.__version__}: compare decisions on rows that you know, or train and save it anew.",
-            ModelVersionWarning,
-            stacklevel=3,
-        )
+        raise ModelFileError(f"its record of the rows that the model has seen cannot be read: {error}") from error

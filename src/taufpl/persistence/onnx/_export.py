@@ -15,10 +15,12 @@ from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import visit
 from taufpl.persistence._unwrap import PipelineScorer, UnwrappedModel, finite, unwrap
 from taufpl.persistence.onnx._converters import add_scorer
-from taufpl.persistence.onnx._graph import Columns, Graph, run
+from taufpl.persistence.onnx._graph import Columns, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._steps import TensorVisitor
 from taufpl.persistence.onnx._trees import add_tree_ensemble, tree_ensemble
+
+Vector = NDArray[np.float64]
 
 # The first version whose operators compare strings.
 _OPSET = 19
@@ -98,11 +100,8 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     except ValueError as error:
         raise ExportError(f"the model cannot be exported: {error}") from error
     total = _add_mean(graph, scores)
-    decisions = model.decision_function(rows)
-    rounding = _rounding(graph, unwrapped, decisions, total)
-    exported = graph.finish(_add_decision(graph, unwrapped, total, rounding), _notes(graph, unwrapped, rounding))
-    _check(exported, graph, unwrapped, decisions, rounding)
-    return exported
+    rounding = _rounding(graph, unwrapped, model.decision_function(rows), graph.evaluate(total, ["rows"]))
+    return graph.finish(_add_decision(graph, unwrapped, total, rounding), _notes(graph, unwrapped, rounding))
 
 
 def save_onnx(model: Any, path: str | os.PathLike[str], X: Any, *, target_opset: int | None = None) -> None:
@@ -141,22 +140,31 @@ def _add_mean(graph: Graph, scores: list[str]) -> str:
     return graph.add("Reshape", total, graph.constant(np.array([-1], dtype=np.int64)))
 
 
-def _rounding(graph: Graph, model: UnwrappedModel, decisions: NDArray[np.float64], total: str) -> float:
+def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vector) -> float:
     """How near to 0 a score must be for the graph and the model to differ, found on the sample.
 
     That is the bound by which thresholds are raised when they are chosen. Where the scores are farther apart, because
     the graph, or scikit-learn on float32 data, computes in single precision, it is the bound of that, and at least
     four times what was found: terms may cancel in ways that the bound does not know.
+
+    Raises
+    ------
+    ExportError
+        The raw scores that the graph has found are too far from the decisions of the model, or decide otherwise.
     """
-    found = graph.evaluate(total, ["rows"])
     usual = (np.abs(decisions) < np.finfo(np.float64).max) & np.isfinite(found)
     error = float(np.max(np.abs(found - model.threshold - decisions)[usual], initial=0.0))
     reach = float(np.max(np.abs(decisions[usual]), initial=0.0)) + abs(model.threshold if usual.any() else 0.0)
-    if error > _FAR * reach:
-        raise _disagreement((found > model.threshold) != (decisions > 0))
     bound = max(score_rounding(reach), getattr(model.head, "_score_rounding", 0.0))
     graph.single = graph.single or error > bound
-    return max(bound, score_rounding(reach, np.float32), 4.0 * error) if graph.single else bound
+    rounding = max(bound, score_rounding(reach, np.float32), 4.0 * error) if graph.single else bound
+    differs = (found > model.threshold) != (decisions > 0)
+    if error > _FAR * reach or np.any(differs & (np.abs(decisions) > 2.0 * rounding)):
+        raise ExportError(
+            f"the graph scores otherwise than the model, and decides otherwise on {np.sum(differs)} of {len(differs)} "
+            "rows: a step or a scorer does something else than what others of its class do."
+        )
+    return rounding
 
 
 def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: float) -> list[tuple[str, int]]:
@@ -164,18 +172,11 @@ def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: flo
     threshold = finite(model.threshold + (rounding if graph.single else 0.0))
     score = graph.add("Sub", total, graph.constant(threshold, "threshold"), hint="score")
     is_positive = graph.cast(graph.add("Greater", score, graph.constant(0.0, "zero")), graph.types.INT64)
-    labels = _labels(model)
-    label = graph.add("Gather", graph.constant(labels, "classes"), is_positive, axis=0, hint="label")
-    kind = graph.types.STRING if labels.dtype == object else graph.types.INT64
-    return [(label, kind), (score, graph.types.DOUBLE)]
-
-
-def _labels(model: UnwrappedModel) -> NDArray[Any]:
-    """The labels as ONNX has them: strings, or integers for integers, whole floats and booleans."""
-    values = model.classes.tolist()
-    if isinstance(values[0], str):
-        return np.array(values, dtype=object)
-    return np.array([int(value) for value in values], dtype=np.int64)
+    # Integers, whole floats and booleans become integers: there is nothing else but texts.
+    is_text = isinstance(model.classes.tolist()[0], str)
+    labels = graph.constant(model.classes.astype(object if is_text else np.int64), "classes")
+    label = graph.add("Gather", labels, is_positive, axis=0, hint="label")
+    return [(label, graph.types.STRING if is_text else graph.types.INT64), (score, graph.types.DOUBLE)]
 
 
 def _notes(graph: Graph, model: UnwrappedModel, rounding: float) -> dict[str, str]:
@@ -187,18 +188,3 @@ def _notes(graph: Graph, model: UnwrappedModel, rounding: float) -> dict[str, st
         "taufpl.precision": "float32" if graph.single else "float64",
         "taufpl.rounding": repr(rounding),
     }
-
-
-def _check(exported: Any, graph: Graph, model: UnwrappedModel, decisions: NDArray[np.float64], rounding: float) -> None:
-    """Run the graph on the sample: it must decide as the model does, up to rounding."""
-    label, _ = run(exported, graph.feed)
-    differs = label != _labels(model)[(decisions > 0).astype(np.intp)]
-    if np.any(differs & (np.abs(decisions) > 2.0 * rounding)):
-        raise _disagreement(differs)
-
-
-def _disagreement(differs: NDArray[np.bool_]) -> ExportError:
-    return ExportError(
-        f"the graph scores otherwise than the model, and decides otherwise on {int(np.sum(differs))} of "
-        f"{len(differs)} rows: a step or a scorer does something else than what others of its class do."
-    )

@@ -1,4 +1,4 @@
-"""A set of hashes in about ten bits each, which answers whether a hash is in it, wrongly for a few that are not."""
+"""A set of hashes in about ten bits each: every member is found, and a few others are taken for members."""
 
 from __future__ import annotations
 
@@ -17,20 +17,11 @@ _HEADER = struct.Struct("<QB")
 class HashSet:
     """Distinct hashes, shortened and sorted, as Elias and Fano write increasing numbers down.
 
-    Of a set of d hashes each falls into one of d buckets, by its first 32 bits, and leaves a remainder, its last 8 or
-    16. The remainders lie in the order of the buckets; the buckets are a row of 2 d bits, a one for every hash and a
-    zero wherever the next bucket begins. That is 10 bits a hash for remainders of one byte. A hash that is in the set
-    is always found; another one with probability 1 - exp(-1/256), 0.39 %, or 0.0015 % for remainders of two bytes.
-
-    Attributes
-    ----------
-    size : int
-        Number of hashes, d.
-    width : {1, 2}
-        Bytes of a remainder.
-    buckets : ndarray of uint8
-        The row of bits.
-    remainders : ndarray of uint8 or uint16
+    Of a set of d hashes (`size`) each falls into one of d buckets, by its first 32 bits, and leaves a remainder, its
+    last 8 or 16 bits (`width` of 1 or 2 bytes). The remainders lie in the order of the buckets; the buckets are a row
+    of 2 d bits, a one for every hash and a zero wherever the next bucket begins. That is 10 bits a hash for remainders
+    of one byte. A hash that is in the set is always found; another one with probability 1 - exp(-1/256), 0.39 %, or
+    0.0015 % for remainders of two bytes.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""Which rows a model has met: a compact record that travels with it, and what it says about other rows."""
+"""A compact record of the rows that a model has seen, and what it says about other rows."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _VERSION = 1
 _HEADER = struct.Struct("<BQH")
 _PART = struct.Struct("<QQ")
 
-# As many hits as chance brings with a smaller probability than this are no chance any more.
-_CERTAIN = 1e-4
-# Where chance may bring a larger share of hits than this one, a hit says nothing: old rows could hide among them.
+# Chance does not explain a number of hits that it brings with a smaller probability than this.
+_IMPROBABLE = 1e-4
+# Where chance may bring a larger share of hits than this, a hit says nothing: seen rows could hide among them.
 _MOST_CHANCE = 0.5
 # Where at most this share of rows repeats by chance, every hit can be left out: common rows are hardly missed.
-_HARDLY = 0.005
+_MOST_REPEATING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What a comparison of some rows with those that a model has met says.
+    """What a comparison of some rows with those that a model has seen says.
 
     Attributes
     ----------
     n_rows : int
         Rows that were compared.
     n_hits : int
-        Those that equal a row which the model has met, or are taken for one.
+        Rows that equal one which the model has seen, or are taken for one.
     chance : float
-        Largest share of hits that rows which the model has never met may bring: because rows of such a table repeat,
+        Largest share of hits that rows which the model has never seen may bring: because rows of such a table repeat,
         up to twice as often as the training rows have shown, and by the false hits of the record.
     repeating : float
-        Share of the rows that the model has met which repeat by chance.
+        Share of the rows that the model has seen which repeat by chance.
     """
 
     n_rows: int
@@ -50,7 +50,7 @@ class Freshness:
 
     @property
     def known(self) -> bool:
-        """Whether hits can tell old rows from new ones: not where many rows of such a table repeat by chance."""
+        """Whether hits can tell seen rows from new ones: not where many rows of such a table repeat by chance."""
         return self.chance <= _MOST_CHANCE
 
     @property
@@ -58,16 +58,16 @@ class Freshness:
         """Rows that were seen before; 0 where chance explains the hits, None where that cannot be told."""
         if not self.known:
             return None
-        return self.n_hits if self.n_hits > binom.isf(_CERTAIN, self.n_rows, min(1.0, self.chance)) else 0
+        return self.n_hits if self.n_hits > binom.isf(_IMPROBABLE, self.n_rows, min(1.0, self.chance)) else 0
 
     @property
     def separable(self) -> bool:
         """Whether rows without a hit are as good as fresh ones: not where common rows would be missing from them."""
-        return self.repeating <= _HARDLY
+        return self.repeating <= _MOST_REPEATING
 
 
 class SeenRows:
-    """Record of the rows that a model has met, in about ten bits a row.
+    """Record of the rows that a model has seen, in about ten bits a row.
 
     It answers whether a row is one of them. A row that is, is always recognised: in any order, in any container, and
     after a file that kept nine digits of every number, or float32. A row that is not is taken for one with probability
@@ -128,8 +128,8 @@ class SeenRows:
         SeenRows
             Itself.
         """
-        hashes = self._hashes(X)
-        self._new = np.append(self._new, hashes[~self._in_parts(self._parts, hashes)])
+        hashes = row_hashes(X, self._salt, single=True)
+        self._new = np.append(self._new, hashes[~_found(self._parts, hashes)])
         self._new_part = None
         return self
 
@@ -144,7 +144,7 @@ class SeenRows:
         -------
         ndarray of bool of shape (n_samples,)
         """
-        return self._in_parts(self._all(), self._hashes(X))
+        return _found(self._all(), row_hashes(X, self._salt, single=True))
 
     def count(self, X: Any) -> int:
         """Count the rows that :meth:`contains` finds."""
@@ -196,9 +196,6 @@ class SeenRows:
             raise ValueError("the record of rows is longer than it says")
         return seen
 
-    def _hashes(self, X: Any) -> NDArray[np.uint64]:
-        return row_hashes(X, self._salt, single=True)
-
     def _all(self) -> list[_Part]:
         """The parts that came from a file, and one of all rows that were added since."""
         if not self._new.size:
@@ -206,15 +203,8 @@ class SeenRows:
         if self._new_part is None:
             # Rows of a recalibration are few: with two bytes each, false hits do not add up.
             hashes = HashSet.of(self._new, 2 if self._parts else 1)
-            self._new_part = _Part(hashes, self._new.size, repeating_by_chance(self._new))
+            self._new_part = _Part(hashes, self._new.size, _count_repeating(self._new))
         return [*self._parts, self._new_part]
-
-    @staticmethod
-    def _in_parts(parts: list[_Part], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        found = np.zeros(hashes.size, np.bool_)
-        for part in parts:
-            found |= part.hashes.contains(hashes)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +222,18 @@ class _Part:
         return min(1.0, (2 * self.n_repeating + 3.0 * np.sqrt(self.n_repeating) + 3.0) / self.n_rows)
 
 
-def repeating_by_chance(hashes: NDArray[np.uint64]) -> int:
+def _found(parts: list[_Part], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which hashes are in any of the parts."""
+    found = np.zeros(hashes.size, np.bool_)
+    for part in parts:
+        found |= part.hashes.contains(hashes)
+    return found
+
+
+def _count_repeating(hashes: NDArray[np.uint64]) -> int:
     """Count the rows that equal another one by chance, and not because rows were copied.
 
     If rows were drawn independently, as large a share of the next rows will equal one of them (Good and Turing).
-
-    Parameters
-    ----------
-    hashes : ndarray of uint64 of shape (n_samples,)
-
-    Returns
-    -------
-    int
     """
-    if not hashes.size:
-        return 0
     times, most = times_by_chance(np.unique(hashes, return_counts=True)[1])
     return int(np.sum(np.arange(2, times.size) * np.minimum(times, most)[2:]))
