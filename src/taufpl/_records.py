@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-Record = TypeVar("Record")
+T = TypeVar("T")
 
 _MOST = 2**63
 _WORDS = {
@@ -40,23 +40,16 @@ def plain(value: Any) -> Any:
     raise TypeError(f"plain values can be written down: numbers, strings, lists, dicts; got {type(value).__name__}.")
 
 
-def read_record(kind: type[Record], values: Any, name: str) -> Record:
+def read_record(kind: type[T], values: Any, name: str) -> T:
     """A dataclass from what JSON holds: fields by name, lists for tuples, objects for dataclasses inside.
 
-    Parameters
-    ----------
-    kind : type
-        A dataclass whose fields are texts, numbers, truth values, dicts, tuples of one type, other dataclasses, or one
-        of these or None. Whole numbers are counts.
-    values : object
-        What was read. Names that are no fields are passed over; fields with a default may be missing.
-    name : str
-        What errors call it.
+    Fields are texts, numbers, truth values, dicts, tuples of one type, other dataclasses, or one of these or None.
+    Whole numbers are counts. Names that are no fields are passed over; fields with a default may be missing.
 
     Raises
     ------
     ValueError
-        If a field is missing or of another type; the message says which.
+        If a field is missing or of another type; the message says which, and calls the whole `name`.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{name} is not an object but {_shown(values)}")

@@ -1,4 +1,4 @@
-"""One number for every row of a table, equal for equal rows: for those who look for rows that come twice."""
+"""A 64-bit hash of every row of a table, equal for equal rows: finds rows that come twice."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _microseconds(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:
-    yield from (slice(start, min(n, start + size)) for start in range(0, n, size))
+    return (slice(start, min(n, start + size)) for start in range(0, n, size))
 
 
 def _frame_sums(X: Any, words: _Words) -> NDArray[np.uint64]:

@@ -123,16 +123,9 @@ TRUSTED = sorted(_OWN_NAMES | _PARTS | _FUNCTIONS | _SPARSE | {TREE, "functools.
 
 
 def is_allowed(loader: str, name: str, extra: frozenset[str]) -> bool:
-    """Whether a file may hold an object.
+    """Whether a file may hold an object of this type, or this function, that skops would make in this way.
 
-    Parameters
-    ----------
-    loader : str
-        The way in which skops would make the object.
-    name : str
-        Its type, or the function that it is.
-    extra : frozenset of str
-        Types that the user trusts beside those that are allowed anyway.
+    `extra` are names that the user trusts beside those that are allowed anyway.
     """
     if loader in _BY_LOADER:
         return name in _BY_LOADER[loader]

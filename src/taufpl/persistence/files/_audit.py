@@ -26,7 +26,7 @@ def read_schema(data: bytes, max_bytes: int) -> dict[str, Any]:
     Raises
     ------
     ModelFileError
-        The file is of another kind, is damaged, or would need more memory than `max_bytes`.
+        If the file is of another kind, is damaged, or would need more memory than `max_bytes`.
     """
     if len(data) > max_bytes:
         raise ModelFileError(f"it is longer than max_bytes={max_bytes:,}")

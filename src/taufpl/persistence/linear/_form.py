@@ -139,18 +139,12 @@ def _category_term(fill: Any, encoding: Encoding, weights: list[Fraction]) -> Ca
 
 
 def linear_form(model: Any, target: str) -> LinearForm:
-    """Weights of the columns of X.
-
-    Parameters
-    ----------
-    model : estimator
-    target : str
-        The form of export, as errors call it.
+    """Weights of the columns of X, for a form of export that errors call `target`.
 
     Raises
     ------
     ExportError
-        The model is not linear in what its steps make of X, or a step cannot be written as a sum over columns.
+        If the model is not linear in what its steps make of X, or a step cannot be written as a sum over columns.
     """
     unwrapped = unwrap(model)
     form, visitor = LinearForm(unwrapped), _FeatureVisitor(target)

@@ -29,13 +29,7 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def add_transformer(graph: Graph, step: Any, source: ColumnTensor) -> ColumnTensor:
-    """Add the columns that a transformer makes.
-
-    Raises
-    ------
-    ExportError
-        skl2onnx cannot convert the step, or its graph gives other values.
-    """
+    """Add the columns that a transformer makes."""
     sample = graph.evaluate(source.name)
     expected = step.transform(sample)
     expected = np.asarray(expected.todense() if hasattr(expected, "todense") else expected, dtype=np.float64)
@@ -57,14 +51,9 @@ def add_scorer(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> st
 def _convert(
     graph: Graph, estimator: Any, source: ColumnTensor, sample: Array, expected: Array, options: Any, *, is_score: bool
 ) -> tuple[str, int, float]:
-    """Take the first graph that agrees with scikit-learn, double precision before single.
+    """Add the first graph that agrees with scikit-learn, double precision before single.
 
-    Returns
-    -------
-    tensor : str
-        Its output, as doubles.
-    column, sign : int, float
-        Where `expected` is a score: the column of the output that it is, and the sign.
+    The tensor that it makes comes back, and where `expected` is a score the column that it is, and its sign.
     """
     require("skl2onnx", "onnx", PURPOSE)
     reason = "it has no converter"

@@ -20,18 +20,12 @@ _ROWS, _CELLS = 256, 1 << 22
 
 
 def add_inputs(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Columns]:
-    """Add one input for a matrix, or one for each column of a frame.
-
-    Returns
-    -------
-    rows : array or dataframe
-        A few rows as the model takes them.
-    columns : tuple of ColumnTensor
+    """Add one input for a matrix, or one for each column of a frame; a few rows as the model takes them come back too.
 
     Raises
     ------
     ValueError
-        X has other columns than those that the model was fitted on.
+        If X has other columns than those that the model was fitted on.
     """
     count = len(model.names)
     n_rows = max(4, min(_ROWS, _CELLS // max(1, count)))

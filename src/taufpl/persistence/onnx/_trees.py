@@ -49,13 +49,7 @@ class TreeEnsemble:
 
 
 def tree_ensemble(scorer: PipelineScorer) -> TreeEnsemble | None:
-    """A fitted classifier that is made of trees; None if it is another.
-
-    Raises
-    ------
-    ExportError
-        It uses categories, or starts from another model.
-    """
+    """A fitted classifier as a sum over trees; None if it is not made of trees."""
     final = scorer.final
     if isinstance(final, DecisionTreeClassifier | RandomForestClassifier | ExtraTreesClassifier):
         column = int(np.flatnonzero(final.classes_ == scorer.positive)[0])

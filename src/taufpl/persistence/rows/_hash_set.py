@@ -63,13 +63,7 @@ class HashSet:
 
     @classmethod
     def from_bytes(cls, data: memoryview) -> tuple[HashSet, memoryview]:
-        """Read a set, and give back what follows it.
-
-        Raises
-        ------
-        ValueError
-            It is none, or not as long as it says.
-        """
+        """Read a set, and give back what follows it; raises ValueError if the set is damaged."""
         try:
             size, width = _HEADER.unpack_from(data)
         except struct.error as error:
