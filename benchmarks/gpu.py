@@ -23,12 +23,10 @@ import torch
 
 from taufpl.operators import as_operator
 from taufpl.operators.remote import ArrayBlock, LocalBlocks, as_block
-from taufpl.problem import RankingProblem, _block_tasks, top_count
-from taufpl.problem.remote._problem import BlockRankingProblem
+from taufpl.problem import RankingProblem, top_count
+from taufpl.problem.remote import BlockRankingProblem, _oracle, _tasks, labelled
 from taufpl.projection.remote import _device as _device_projection, _tasks as _round_tasks, _top_mean
-from taufpl.solvers import Newton, _block_newton
-from taufpl.solvers._block_newton import BlockNewton
-from taufpl.solvers._block_result import BlockResult
+from taufpl.solvers import Newton, Result
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHARED = ("select", "transfers")
@@ -68,7 +66,7 @@ def make_data(rows: int, features: int, share: float, shift: float) -> tuple[tor
 
 def pose(X: torch.Tensor, is_positive: torch.Tensor, tau: float, reg: float) -> BlockRankingProblem:
     block = as_block(X)
-    blocks = LocalBlocks([block], [_block_tasks.labelled(block, is_positive)])
+    blocks = LocalBlocks([block], [labelled(block, is_positive)])
     m = int(is_positive.sum())
     n = X.shape[0] - m
     return BlockRankingProblem(blocks, m, n, top_count(tau, n), reg)
@@ -146,10 +144,10 @@ class Stages:
             (_round_tasks.Look, "__call__", "projection: look"),
             (_round_tasks.Fetch, "__call__", "projection: fetch"),
             (_round_tasks.Sample, "__call__", "projection: sample"),
-            (_block_newton, "project_by_rounds", "projection: host"),
-            (_block_tasks.EvaluatePair, "later", "weigh"),
-            (_block_tasks.Recentre, "__call__", "centre"),
-            (_block_tasks.Step, "__call__", "step"),
+            (_oracle, "project_by_rounds", "projection: host"),
+            (_tasks.EvaluatePair, "deferred", "evaluate"),
+            (_tasks.Recentre, "__call__", "centre"),
+            (_tasks.Step, "__call__", "step"),
             (_top_mean.LookAtTop, "__call__", "top mean"),
         ]
         before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
@@ -165,7 +163,7 @@ class Stages:
 
 
 def report_fit(problem: BlockRankingProblem, X: torch.Tensor, args: argparse.Namespace, bandwidth: float) -> None:
-    solver = BlockNewton(tol=args.tol)
+    solver = Newton(tol=args.tol)
     seconds, result = timed(lambda: solver.solve(problem), args.repeats)
     floor = result.n_passes * X.nbytes / bandwidth
     print(f"\nFit: **{1e3 * seconds:.1f} ms** (median of {args.repeats}), {describe(result)}.")
@@ -186,7 +184,7 @@ def report_fit(problem: BlockRankingProblem, X: torch.Tensor, args: argparse.Nam
     )
 
 
-def describe(result: BlockResult) -> str:
+def describe(result: Result) -> str:
     return (
         f"{result.status}, relative gap {result.gap:.1e}, P = {result.primal:.5f}; {result.n_iter} steps, "
         f"{result.n_passes:.1f} passes, {result.n_projections} projections, {result.n_rounds} rounds"
@@ -218,7 +216,7 @@ def logistic_regression(X: torch.Tensor, is_positive: torch.Tensor, reg: float) 
 def report_rivals(X: torch.Tensor, is_positive: torch.Tensor, args: argparse.Namespace) -> None:
     part, labels = X[: args.rival_rows], is_positive[: args.rival_rows]
     problem = pose(part, labels, args.tau, args.reg)
-    seconds, result = timed(lambda: BlockNewton(tol=args.tol).solve(problem), 3)
+    seconds, result = timed(lambda: Newton(tol=args.tol).solve(problem), 3)
     host, mask = part.cpu().numpy(), labels.cpu().numpy()
     there = RankingProblem(as_operator(host), np.flatnonzero(mask), np.flatnonzero(~mask), problem.k, args.reg)
     began = time.perf_counter()

@@ -38,8 +38,8 @@ from taufpl.estimators._block_table import Part
 from taufpl.operators import FileRows, as_blocks, as_operator
 from taufpl.operators.remote import divide
 from taufpl.problem import RankingProblem
-from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers import BlockNewton, BlockResult, Newton
+from taufpl.problem.remote import BlockRankingProblem
+from taufpl.solvers import Newton, Result
 
 TAU, REG = 0.01, 0.01
 CHUNK_ROWS = 250_000
@@ -87,7 +87,7 @@ def cluster(n_workers: int, memory_limit: str | None = None) -> Iterator[Client]
 class Fit:
     """What one fit took."""
 
-    result: BlockResult
+    result: Result
     seconds: float
     setup_seconds: float
     n_blocks: int
@@ -103,7 +103,7 @@ def fit(X: Any, y: Any, tol: float, persist: bool | None = None) -> Fit:
         n, m = Part.of(blocks).sizes
         ready = time.perf_counter()
         problem = BlockRankingProblem(blocks, m, n, int(TAU * n) + 1, REG)
-        result = BlockNewton(tol=tol).solve(problem)
+        result = Newton(tol=tol).solve(problem)
         end = time.perf_counter()
         traffic = blocks.traffic
         return Fit(

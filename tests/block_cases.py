@@ -9,8 +9,7 @@ import pytest
 
 from projection_cases import FAMILIES
 from taufpl.operators.remote import LocalBlocks, as_block
-from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.problem.remote._tasks import labelled
+from taufpl.problem.remote import BlockRankingProblem, labelled
 from taufpl.projection.remote._distributed import Task
 from taufpl.projection.remote._tasks import Source
 

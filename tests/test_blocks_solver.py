@@ -11,8 +11,8 @@ from block_cases import block_problem, cuda_tensor, dual_pair, strict_array, tor
 from solver_cases import make_data, make_problem, quadratic_program
 from taufpl.operators.remote import LazyRows, LocalBlocks
 from taufpl.problem import Loss, top_count
-from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers import BlockNewton, Newton, Status
+from taufpl.problem.remote import BlockRankingProblem
+from taufpl.solvers import Newton, Status
 
 
 def sparse_tensor(x):
@@ -59,7 +59,7 @@ def test_certificate_holds_in_memory(storage, dtype, tau, reg):
     X = X.astype(dtype)
     k = top_count(tau, 600)
     problem = block_problem(X, y, k, reg, ends=(200, 450), convert=STORAGES[storage])
-    result = BlockNewton(tol=1e-7).solve(problem)
+    result = Newton(tol=1e-7).solve(problem)
     assert_certified(problem, X, y, result, 1e-7)
     expected = Newton(tol=1e-9).solve(make_problem(X, y, k, reg)).primal
     assert result.primal == pytest.approx(expected, rel=2e-7)
@@ -69,7 +69,7 @@ def test_certificate_holds_in_memory(storage, dtype, tau, reg):
 @pytest.mark.parametrize("k", [1, 6, 40, 120])
 def test_objective_of_an_independent_solver(k, reg):
     X, y = make_data(30, 120, 5)
-    result = BlockNewton(tol=1e-8).solve(block_problem(X, y, k, reg, ends=(0, 60, 149)))
+    result = Newton(tol=1e-8).solve(block_problem(X, y, k, reg, ends=(0, 60, 149)))
     assert result.converged
     assert result.primal == pytest.approx(quadratic_program(X, y, k, reg), rel=1e-6)
 
@@ -79,13 +79,13 @@ def test_blocks_of_one_class_and_empty_ones():
     order = np.argsort(y, kind="stable")  # the first blocks hold negatives alone
     X, y = X[order], y[order]
     problem = block_problem(X, y, 24, 1e-2, ends=(0, 100, 100, 240, 280))
-    assert_certified(problem, X, y, BlockNewton(tol=1e-7).solve(problem), 1e-7)
+    assert_certified(problem, X, y, Newton(tol=1e-7).solve(problem), 1e-7)
 
 
 def test_number_of_blocks_does_not_matter():
     X, y = make_data(80, 500, 6, shift=2.5)
     values = [
-        BlockNewton(tol=1e-8).solve(block_problem(X, y, 20, 1e-3, ends=ends)).primal
+        Newton(tol=1e-8).solve(block_problem(X, y, 20, 1e-3, ends=ends)).primal
         for ends in ((), (300,), tuple(range(40, 580, 40)))
     ]
     assert np.ptp(values) <= 2e-8 * values[0]
@@ -96,14 +96,14 @@ def test_rows_with_equal_scores():
     X = np.round(X)  # many rows are equal
     for k in (1, 30, 300):
         problem = block_problem(X, y, k, 1e-3, ends=(333,))
-        assert_certified(problem, X, y, BlockNewton(tol=1e-7).solve(problem), 1e-7)
+        assert_certified(problem, X, y, Newton(tol=1e-7).solve(problem), 1e-7)
 
 
 def test_collapse_is_certified():
     """The mean positive is a mean of negatives: w = 0 is the optimum."""
     X, y = make_data(60, 600, 5, shift=0.0)
     problem = block_problem(X, y, 6, 1e-2, ends=(200,))
-    result = BlockNewton(tol=1e-6).solve(problem)
+    result = Newton(tol=1e-6).solve(problem)
     assert_certified(problem, X, y, result, 1e-6)
     assert result.primal == pytest.approx(1.0, rel=1e-6)
 
@@ -111,7 +111,7 @@ def test_collapse_is_certified():
 def test_constant_features_and_no_signal():
     X, y = np.ones((50, 3)), np.r_[np.ones(10), -np.ones(40)]
     problem = block_problem(X, y, 4, 1e-2, ends=(25,))
-    result = BlockNewton(tol=1e-8).solve(problem)
+    result = Newton(tol=1e-8).solve(problem)
     assert result.converged
     assert np.abs(result.coef).max() < 1e-6
 
@@ -120,7 +120,7 @@ def test_constant_features_and_no_signal():
 def test_warm_start_costs_less(storage):
     X, y = make_data(200, 3_000, 8, shift=2.5)
     problem = block_problem(X, y, 100, 1e-3, ends=(1_000,), convert=STORAGES[storage])
-    solver = BlockNewton(tol=1e-6)
+    solver = Newton(tol=1e-6)
     first = solver.solve(problem)
     for k, reg in ((100, 5e-4), (90, 1e-3)):
         neighbour = problem.replace(k=k, reg=reg)
@@ -136,9 +136,9 @@ def test_warm_start_costs_less(storage):
 
 def test_a_start_from_other_blocks_is_no_start():
     X, y = make_data(60, 300, 5)
-    other = BlockNewton().solve(block_problem(X, y, 30, 1e-2))
+    other = Newton().solve(block_problem(X, y, 30, 1e-2))
     problem = block_problem(X, y, 30, 1e-2)
-    result = BlockNewton().solve(problem, start=other)
+    result = Newton().solve(problem, start=other)
     assert_certified(problem, X, y, result, 1e-6)
 
 
@@ -154,14 +154,14 @@ def test_many_features_by_conjugate_gradients(storage):
     y = np.where(scores >= np.sort(scores)[-m], 1, -1)
     rows = X.toarray() if storage == "sparse torch" else X
     problem = block_problem(rows, y, 200, 1e-1, ends=(700, 2_000), convert=STORAGES[storage])
-    result = BlockNewton(tol=1e-4).solve(problem)
+    result = Newton(tol=1e-4).solve(problem)
     assert_certified(problem, X, y, result, 1e-4)
 
 
 def test_rounds_and_passes_of_a_plain_problem():
     X, y = make_data(2_000, 30_000, 10, shift=3.0)
     problem = block_problem(X.astype(np.float32), y, 300, 1e-3, ends=(10_000, 20_000))
-    result = BlockNewton(tol=1e-4).solve(problem)
+    result = Newton(tol=1e-4).solve(problem)
     assert result.converged
     assert result.n_iter <= 20
     assert result.n_rounds <= 7 * result.n_iter + 10
@@ -171,7 +171,7 @@ def test_rounds_and_passes_of_a_plain_problem():
 def test_history_and_callback():
     X, y = make_data()
     seen = []
-    result = BlockNewton(tol=1e-6).solve(block_problem(X, y, 20, 1e-2, ends=(100,)), callback=seen.append)
+    result = Newton(tol=1e-6).solve(block_problem(X, y, 20, 1e-2, ends=(100,)), callback=seen.append)
     assert tuple(seen) == result.history
     assert [line.n_rounds for line in seen] == sorted(line.n_rounds for line in seen)
     assert all(later.primal <= earlier.primal for earlier, later in pairwise(seen))
@@ -181,11 +181,11 @@ def test_history_and_callback():
 def test_bounds_on_the_work_end_a_run_with_a_certificate():
     X, y = make_data(60, 600, 6, shift=2.0)
     problem = block_problem(X, y, 30, 1e-4, ends=(300,))
-    few_steps = BlockNewton(tol=1e-10, max_iter=2).solve(problem)
+    few_steps = Newton(tol=1e-10, max_iter=2).solve(problem)
     assert few_steps.status is Status.MAX_ITER
     certificate = certify(problem, X, y, few_steps)
     assert few_steps.gap == pytest.approx(certificate.gap, rel=1e-6)
-    assert BlockNewton(tol=1e-10, max_passes=4).solve(problem).status is Status.MAX_PASSES
+    assert Newton(tol=1e-10, max_passes=4).solve(problem).status is Status.MAX_PASSES
 
 
 def test_rows_are_read_anew_and_let_go():
@@ -201,7 +201,7 @@ def test_rows_are_read_anew_and_let_go():
 
     problem = block_problem(X, y, 30, 1e-2, ends=(100, 200), convert=loader)
     before = len(loads)
-    result = BlockNewton(tol=1e-6).solve(problem)
+    result = Newton(tol=1e-6).solve(problem)
     assert_certified(problem, X, y, result, 1e-6)
     assert len(loads) - before <= 3 * 4 * (result.n_iter + 3)  # three blocks, at most four times a step
     assert all(block.rows._loaded is None for block in problem.blocks._blocks if isinstance(block.rows, LazyRows))
@@ -210,13 +210,13 @@ def test_rows_are_read_anew_and_let_go():
 def test_forks_do_not_disturb_each_other():
     X, y = make_data(80, 400, 5, shift=2.0)
     problem = block_problem(X, y, 40, 1e-2, ends=(250,))
-    expected = BlockNewton(tol=1e-8).solve(problem).primal
+    expected = Newton(tol=1e-8).solve(problem).primal
     blocks = problem.blocks.fork(lambda block, state: {name: state[name] for name in ("positive", "is_negative")})
     other = BlockRankingProblem(blocks, 80, 400, 4, 1e-2)
-    BlockNewton(tol=1e-6).solve(other)
+    Newton(tol=1e-6).solve(other)
     alpha, _ = dual_pair(problem)
     assert alpha.sum() > 0
-    assert BlockNewton(tol=1e-8).solve(problem).primal == pytest.approx(expected, rel=1e-8)
+    assert Newton(tol=1e-8).solve(problem).primal == pytest.approx(expected, rel=1e-8)
 
 
 class TestErrors:
@@ -224,7 +224,7 @@ class TestErrors:
         X, y = make_data(20, 50, 3)
         good = block_problem(X, y, 5, 1e-2)
         with pytest.raises(ValueError, match="hold 20 positives and 50 negatives, expected 21 and 49"):
-            BlockNewton().solve(BlockRankingProblem(good.blocks, 21, 49, 5, 1e-2))
+            Newton().solve(BlockRankingProblem(good.blocks, 21, 49, 5, 1e-2))
 
     @pytest.mark.parametrize(("k", "reg", "match"), [(0, 1.0, "k must"), (51, 1.0, "k must"), (5, 0.0, "reg must")])
     def test_settings(self, k, reg, match):

@@ -23,8 +23,8 @@ from taufpl.estimators._block_table import Part
 from taufpl.estimators._solve import SolverChoice
 from taufpl.operators import as_blocks
 from taufpl.operators.remote import Entries, divide, order_statistic
-from taufpl.problem.remote._problem import BlockRankingProblem
-from taufpl.solvers import BlockNewton, Newton
+from taufpl.problem.remote import BlockRankingProblem
+from taufpl.solvers import Newton
 
 K, REG, TOL = 12, 0.02, 1e-6
 
@@ -49,7 +49,7 @@ def fitted(X, y, callback=None, **options):
     """A result with its pair, taken from the blocks, and what it moved."""
     with as_blocks(X, y, block_bytes=1, **options) as blocks:
         divide(blocks, 1)
-        result = BlockNewton(tol=TOL).solve(block_problem(blocks), callback=callback)
+        result = Newton(tol=TOL).solve(block_problem(blocks), callback=callback)
         states = [state for _, state in blocks.gather(Whole())]
         beta = np.concatenate([state["beta"][state["is_negative"]] for state in states])
         alpha = np.concatenate([state["alpha"] for state in states])
@@ -136,7 +136,7 @@ def test_the_threshold_is_an_order_statistic_of_what_lies_in_the_blocks(client, 
     with as_blocks(dense(X), y, block_bytes=1) as blocks:
         divide(blocks, 1)
         problem = block_problem(blocks)
-        result = BlockNewton(tol=TOL).solve(problem)
+        result = Newton(tol=TOL).solve(problem)
         problem.rescore(result.coef)
         rank = problem.n_negative - K + 1
         threshold = order_statistic(blocks, Entries("scores", among="is_negative"), rank)

@@ -5,33 +5,40 @@ import pytest
 
 from solver_cases import make_data, make_problem
 from taufpl.operators import as_operator
+from taufpl.problem import conjugate_gradients
+from taufpl.problem._hessian import KrylovSystem, estimated_diagonal
+from taufpl.problem._moments import Moments, RunningMoments
 from taufpl.solvers._line_search import line_search
-from taufpl.solvers._model import FrozenModel, WorkingSet
-from taufpl.solvers._moments import Moments, RunningMoments
-from taufpl.solvers._newton_system import DiagonalEstimate, KrylovSystem
-from taufpl.solvers._smoothing import Activity, Maximiser, Smoothing
+from taufpl.solvers._model import FrozenModel
 
 
-def smoothing_at(problem, rng, sigma=3.0):
-    centre = np.abs(rng.normal(size=problem.n_negative))
-    return Smoothing(problem, centre, sigma)
+def oracle_at(problem, coef, sigma=3.0, seed=5):
+    """The oracle at a point, around a centre drawn at random."""
+    oracle = problem.oracle()
+    oracle.start(None, 1.0)
+    oracle.centre[:] = np.abs(np.random.default_rng(seed).normal(size=problem.n_negative))
+    go_to(oracle, coef)
+    oracle.adapt(sigma, recentre=False, curvature=False)
+    return oracle
 
 
-def maximise(smoothing, coef):
-    now = smoothing.maximise(*smoothing.problem.scores(coef))
-    return Maximiser(now.alpha.copy(), now.beta.copy(), now.thresholds)
+def go_to(oracle, coef):
+    oracle.step(coef - oracle.coef, None)
+    oracle.project(1.0)
+    oracle.accept(1.0)
+    return oracle
 
 
-def gradient_at(smoothing, coef):
-    now = maximise(smoothing, coef)
-    return smoothing.problem.ridge * coef - smoothing.problem.combine(now.alpha, now.beta)
+def gradient_at(oracle, coef):
+    point = go_to(oracle, coef).point
+    return oracle.problem.ridge * coef - point.dual_direction
 
 
-def psi(smoothing, coef):
-    problem, now = smoothing.problem, maximise(smoothing, coef)
+def psi(oracle, coef):
+    problem, now = oracle.problem, go_to(oracle, coef)
     positive, negative = problem.scores(coef)
     value = problem.ridge / 2 * coef @ coef - now.alpha @ positive - problem.loss.conjugate(now.alpha).sum()
-    return value + now.beta @ negative - ((now.beta - smoothing.centre) ** 2).sum() / (2 * smoothing.sigma)
+    return value + now.beta @ negative - ((now.beta - now.centre) ** 2).sum() / (2 * now.sigma)
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])
@@ -39,74 +46,61 @@ def psi(smoothing, coef):
 def test_gradient_and_hessian_of_psi_by_differences(k, sigma):
     rng = np.random.default_rng(5)
     X, y = make_data(20, 60, 5)
-    problem = make_problem(X, y, k, 0.01)
-    smoothing = smoothing_at(problem, rng, sigma)
     coef = rng.normal(size=5)
-    gradient, step = gradient_at(smoothing, coef), 1e-5
+    oracle = oracle_at(make_problem(X, y, k, 0.01), coef, sigma)
+    gradient, step = gradient_at(oracle, coef), 1e-5
     eye = np.eye(5)
-    differences = [(psi(smoothing, coef + step * e) - psi(smoothing, coef - step * e)) / (2 * step) for e in eye]
+    differences = [(psi(oracle, coef + step * e) - psi(oracle, coef - step * e)) / (2 * step) for e in eye]
     np.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-5 * np.abs(gradient).max())
 
-    system = KrylovSystem(smoothing, maximise(smoothing, coef))
+    system = KrylovSystem(go_to(oracle, coef))
     hessian = np.array([system.product(e) for e in eye])
     step = 1e-7
-    columns = [
-        (gradient_at(smoothing, coef + step * e) - gradient_at(smoothing, coef - step * e)) / (2 * step) for e in eye
-    ]
+    columns = [(gradient_at(oracle, coef + step * e) - gradient_at(oracle, coef - step * e)) / (2 * step) for e in eye]
     np.testing.assert_allclose(hessian, columns, rtol=1e-5, atol=1e-6 * np.abs(hessian).max())
-
-
-def model_at(smoothing, coef, size):
-    problem = smoothing.problem
-    scores = tuple(x.copy() for x in problem.scores(coef))
-    now = maximise(smoothing, coef)
-    ones = (np.ones(problem.n_positive), np.ones(problem.n_negative))
-    chosen = WorkingSet.nearest(smoothing, now, ones, size)
-    running = (RunningMoments(problem.operator), RunningMoments(problem.operator))
-    return FrozenModel(smoothing, chosen, scores, now, problem.combine(now.alpha, now.beta), running), now
 
 
 @pytest.mark.parametrize("size", [5, 30, 60])
 def test_model_and_psi_share_direction_and_minimiser(size):
     rng = np.random.default_rng(6)
     X, y = make_data(20, 60, 5)
-    problem = make_problem(X, y, 7, 0.01)
-    smoothing = smoothing_at(problem, rng)
     coef = 0.3 * rng.normal(size=5)
-    model, now = model_at(smoothing, coef, size)
-    gradient = gradient_at(smoothing, coef)
-    system = KrylovSystem(smoothing, now)
-    newton = system.solve(gradient, 1e-10, DiagonalEstimate(problem).at(system, smoothing))
-    np.testing.assert_allclose(model._direction(gradient), newton, rtol=1e-6, atol=1e-9)
+    oracle = oracle_at(make_problem(X, y, 7, 0.01), coef, seed=6)
+    gradient = gradient_at(oracle, coef)
+    model = FrozenModel(oracle.nearest(size))
+    system = KrylovSystem(oracle)
+    newton = -np.linalg.solve([system.product(e) for e in np.eye(5)], gradient)
+    np.testing.assert_allclose(model.direction(gradient), newton, rtol=1e-6, atol=1e-9)
     way, _ = model.minimise(coef, gradient, 1e-16, 100)
     assert gradient @ way < 0
     if size == 60:  # every negative is followed, and the model is psi itself
-        assert np.linalg.norm(gradient_at(smoothing, coef + way)) <= 1e-6 * np.linalg.norm(gradient)
+        assert np.linalg.norm(gradient_at(oracle, coef + way)) <= 1e-6 * np.linalg.norm(gradient)
 
 
 @pytest.mark.parametrize("n_features", [40, 400])
-def test_krylov_solves_by_both_preconditioners(n_features):
+def test_conjugate_gradients_solve_with_both_preconditioners(n_features):
     rng = np.random.default_rng(7)
     X, y = make_data(20, 60, n_features)
     problem = make_problem(X, y, 7, 1e-4)
-    smoothing = smoothing_at(problem, rng)
-    system = KrylovSystem(smoothing, maximise(smoothing, 0.1 * rng.normal(size=n_features)))
+    oracle = oracle_at(problem, 0.1 * rng.normal(size=n_features), seed=7)
     gradient = rng.normal(size=n_features)
-    step = system.solve(gradient, 1e-8, DiagonalEstimate(problem).at(system, smoothing))
-    assert np.linalg.norm(system.product(step) + gradient) <= 1e-3 * np.linalg.norm(gradient)
+    system = KrylovSystem(oracle)
+    squares = (X[y > 0] ** 2).mean(axis=0), (X[y < 0] ** 2).mean(axis=0)
+    diagonal = estimated_diagonal(oracle, problem.ridge, squares, (system.n_active, system.n_free))
+    for inverse in (system._woodbury(), lambda r: r / diagonal):
+        step = conjugate_gradients(system.product, inverse, gradient, 1e-8)
+        assert np.linalg.norm(system.product(step) - gradient) <= 1e-3 * np.linalg.norm(gradient)
 
 
-def test_activity_splits_the_rows():
-    rng = np.random.default_rng(8)
+def test_rows_are_split_by_what_the_pair_does_with_them():
     X, y = make_data(20, 60, 5)
-    smoothing = smoothing_at(make_problem(X, y, 7, 0.01), rng)
-    now = maximise(smoothing, rng.normal(size=5))
-    moving = Activity.of(now)
-    cap = now.beta.sum() / 7
-    assert np.all(now.alpha[moving.active] > 0)
-    np.testing.assert_allclose(now.beta[moving.capped], cap)
-    assert np.all((now.beta[moving.free] > 0) & (now.beta[moving.free] < cap))
-    assert np.count_nonzero(now.beta) == len(moving.free) + len(moving.capped)
+    oracle = oracle_at(make_problem(X, y, 7, 0.01), np.random.default_rng(8).normal(size=5))
+    cap = oracle.beta.sum() / 7
+    system = KrylovSystem(oracle)
+    n_capped = np.count_nonzero(np.isclose(oracle.beta, cap, rtol=1e-9))
+    assert system.n_active == np.count_nonzero(oracle.alpha)
+    assert system.n_free == np.count_nonzero(oracle.beta) - n_capped
+    assert len(system.rows) == system.n_active + system.n_free
 
 
 def test_moments_join_and_part():

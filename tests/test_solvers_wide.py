@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from solver_cases import assert_certified, make_data, make_problem, quadratic_program
 from taufpl.operators import as_operator
 from taufpl.problem import top_count
+from taufpl.problem._row_space import is_wide
 from taufpl.solvers import Newton, solve_path
-from taufpl.solvers._row_space import is_wide
 
 
 def wide_data(storage=np.asarray, d=1500, m=30, n=120):

@@ -22,6 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from taufpl.operators import Operator
 from taufpl.problem._loss import Loss, SquaredHinge, Vector
+from taufpl.problem._memory_oracle import MemoryOracle
+from taufpl.problem._oracle import Oracle
+from taufpl.problem._row_space import RowSpace, is_wide
 
 Rows = NDArray[np.intp]
 
@@ -113,6 +116,19 @@ class BaseRankingProblem(ABC):
         other.kept = self.kept
         return other
 
+    @property
+    @abstractmethod
+    def cost(self) -> tuple[float, int]:
+        """Passes over the data, and rounds that waited for all blocks of remote rows, so far."""
+
+    @abstractmethod
+    def oracle(self) -> Oracle:
+        """The dual problem as a second-order solver sees it."""
+
+    def row_space(self) -> RowSpace | None:
+        """The same problem in coordinates of the rows' span, where these are few, and fewer than the features."""
+        return None
+
     @abstractmethod
     def _posed(self, k: int, reg: float) -> Self:
         """The same problem with this k and this reg."""
@@ -173,6 +189,25 @@ class RankingProblem(BaseRankingProblem):
         # Where the rows are consecutive, scores are split by views.
         self._positive_part = _as_slice(self.positive_rows)
         self._negative_part = _as_slice(self.negative_rows)
+
+    @property
+    def cost(self) -> tuple[float, int]:
+        """Passes over the data so far, and no rounds."""
+        return self.operator.n_passes, 0
+
+    def oracle(self) -> Oracle:
+        """The dual problem with the compiled projection."""
+        return MemoryOracle(self)
+
+    def row_space(self) -> RowSpace | None:
+        """The same problem in coordinates of the rows' span; the operator keeps the factor, for other reg and k too."""
+        if not is_wide(self):
+            return None
+        factor = self.operator.row_factor()
+        rows = (self.positive_rows, self.negative_rows)
+        return RowSpace(
+            RankingProblem(factor.reduced, *rows, self.k, self.reg, self.loss), factor.coordinates, factor.lift
+        )
 
     def _posed(self, k: int, reg: float) -> Self:
         return type(self)(self.operator, self.positive_rows, self.negative_rows, k, reg, self.loss)

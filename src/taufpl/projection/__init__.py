@@ -1,15 +1,18 @@
 """Euclidean projections on the top-k simplex and its relatives, exact and in linear time."""
 
 from taufpl.projection import agnostic
-from taufpl.projection._checks import as_vectors, check_k, check_out, detached
+from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT, as_vectors, check_k, check_out, detached
 from taufpl.projection._project import (
     project_capped_simplex,
     project_topk_cone,
     project_topk_simplex,
+    project_topk_simplex_into,
 )
 from taufpl.projection._thresholds import Thresholds
 
 __all__ = [
+    "LEAST_WEIGHT",
+    "MOST_WEIGHT",
     "Thresholds",
     "agnostic",
     "as_vectors",
@@ -19,4 +22,5 @@ __all__ = [
     "project_capped_simplex",
     "project_topk_cone",
     "project_topk_simplex",
+    "project_topk_simplex_into",
 ]

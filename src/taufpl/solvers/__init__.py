@@ -1,9 +1,9 @@
 """Solvers: they see a problem and settings, and return a certified result."""
 
+from taufpl.problem import conjugate_gradients
 from taufpl.solvers._accelerated import Accelerated
 from taufpl.solvers._line_search import line_search
 from taufpl.solvers._newton import Newton, Pace
-from taufpl.solvers._newton_system import conjugate_gradients
 from taufpl.solvers._path import Solver, solve_path
 from taufpl.solvers._result import Callback, Record, Result, Status
 

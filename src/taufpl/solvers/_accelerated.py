@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from taufpl.problem import BaseRankingProblem, RankingProblem
+from taufpl.problem import BaseRankingProblem, BestPair, RankingProblem
 from taufpl.projection import Thresholds, project_topk_simplex
 from taufpl.solvers._result import Callback, Result, Status, Tracker, Vector
 
@@ -81,6 +81,7 @@ class _Run:
         self.settings = settings
         self.problem = problem
         self.tracker = Tracker(problem, settings.tol, callback)
+        self.best = BestPair(problem)
         smoothness = problem.loss.conjugate_smoothness
         if not math.isfinite(smoothness):
             raise ValueError(
@@ -116,11 +117,11 @@ class _Run:
         while True:
             self._certify(at)
             if self.tracker.record():
-                return self.tracker.result(Status.CONVERGED, n_iter)
+                return self._result(Status.CONVERGED, n_iter)
             if n_iter >= settings.max_iter:
-                return self.tracker.result(Status.MAX_ITER, n_iter)
+                return self._result(Status.MAX_ITER, n_iter)
             if self.tracker.n_passes >= settings.max_passes:
-                return self.tracker.result(Status.MAX_PASSES, n_iter)
+                return self._result(Status.MAX_PASSES, n_iter)
             following = 0.5 + math.sqrt(0.25 + momentum * momentum)
             ahead = at.beyond(before, (momentum - 1.0) / following)
             reached = self._step(ahead)
@@ -133,8 +134,11 @@ class _Run:
         squared = float(at.dual_direction @ at.dual_direction)
         coef = at.dual_direction / problem.ridge
         value = problem.primal(at.positive, problem.top_mean(at.negative), squared / problem.ridge**2)
-        self.tracker.see_primal(coef, value)
-        self.tracker.see_dual(at.alpha, at.beta, squared)
+        self.best.see(at.alpha, at.beta, squared)
+        self.tracker.see(coef, value, self.best.dual)
+
+    def _result(self, status: Status, n_iter: int) -> Result:
+        return self.tracker.result(status, n_iter, self.best.alpha, self.best.beta)
 
     def _step(self, ahead: _Point) -> _Point:
         """Projected gradient step from an extrapolated point."""

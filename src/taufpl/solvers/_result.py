@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._records import named_state, set_named_state
-from taufpl.problem import RankingProblem
+from taufpl.problem import BaseRankingProblem
 
 Vector = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class Result:
     n_rounds : int
         Rounds in which all blocks of remote rows were waited for; 0 in memory.
     n_projections : int
-        Projections by rounds; 0 in memory.
+        Projections of the Newton solver.
     """
 
     coef: Vector
@@ -95,54 +95,43 @@ Callback = Callable[[Record], None]
 
 
 class Tracker:
-    """Best primal and best dual point, tracked apart, with the history of the gap between them.
+    """Best primal point and the dual value beside it, with the history of the gap between them.
 
     It starts from w = 0, where P = l(0), and from the dual pair (0, 0), where D = -l*(0) = 0: both cost nothing.
     """
 
-    def __init__(self, problem: RankingProblem, tol: float, callback: Callback | None) -> None:
-        self.problem = problem
-        self.tol = tol
+    def __init__(self, problem: BaseRankingProblem, tol: float, callback: Callback | None) -> None:
+        self.problem, self.tol = problem, tol
         self.coef: Vector = np.zeros(problem.n_features)
-        self.alpha: Vector = np.zeros(problem.n_positive)
-        self.beta: Vector = np.zeros(problem.n_negative)
-        self.squared_norm = 0.0
-        self.primal = float(problem.loss.value(np.zeros(1))[0])
+        self.primal = problem.primal_at_zero
         self.dual = -float(problem.loss.conjugate(np.zeros(1))[0])
         self.history: list[Record] = []
         self._callback = callback
-        self._passes_before = problem.operator.n_passes
+        self._before = problem.cost
         self._began = time.perf_counter()
 
     @property
     def gap(self) -> float:
-        """Relative gap between the best values."""
+        """Relative gap between the values at hand."""
         return (self.primal - self.dual) / self.primal
 
     @property
     def n_passes(self) -> float:
         """Passes spent since the tracker was made."""
-        return self.problem.operator.n_passes - self._passes_before
+        return self.problem.cost[0] - self._before[0]
 
-    def see_primal(self, coef: Vector, value: float) -> None:
-        """Keep the point if it is the best so far."""
-        if value < self.primal:
-            self.primal, self.coef = value, coef.copy()
-
-    def see_dual(self, alpha: Vector, beta: Vector, squared_norm: float) -> None:
-        """Keep the pair, at its best scale, if it is the best so far."""
-        value, theta = self.problem.dual(alpha, squared_norm)
-        if value > self.dual:
-            self.dual, self.squared_norm = value, theta * theta * squared_norm
-            np.multiply(alpha, theta, out=self.alpha)
-            np.multiply(beta, theta, out=self.beta)
+    def see(self, coef: Vector, primal: float, dual: float) -> None:
+        """Keep the point if it is the best so far; take the dual value as it is."""
+        if primal < self.primal:
+            self.primal, self.coef = primal, coef.copy()
+        self.dual = dual
 
     def record(self) -> bool:
         """Write a line of history; return whether the gap is under the tolerance."""
         self._write(self.primal, self.dual, self.gap)
         return self.gap <= self.tol
 
-    def foretell(self, record: Record) -> None:
+    def relay(self, record: Record) -> None:
         """Pass on a line from the same problem in other coordinates, but for one that is small enough to end the run.
 
         What ends a run must have been seen here.
@@ -151,17 +140,18 @@ class Tracker:
             self._write(record.primal, record.dual, record.gap)
 
     def _write(self, primal: float, dual: float, gap: float) -> None:
-        line = Record(self.n_passes, time.perf_counter() - self._began, primal, dual, gap)
+        rounds = self.problem.cost[1] - self._before[1]
+        line = Record(self.n_passes, time.perf_counter() - self._began, primal, dual, gap, rounds)
         self.history.append(line)
         if self._callback is not None:
             self._callback(line)
 
-    def result(self, status: Status, n_iter: int, sigma: float | None = None) -> Result:
-        """The end of a run."""
+    def result(self, status: Status, n_iter: int, alpha: Vector | None, beta: Vector | None) -> Result:
+        """The end of a run with this pair."""
         return Result(
             coef=self.coef,
-            alpha=self.alpha,
-            beta=self.beta,
+            alpha=alpha,
+            beta=beta,
             primal=self.primal,
             dual=self.dual,
             gap=self.gap,
@@ -169,5 +159,5 @@ class Tracker:
             n_passes=self.n_passes,
             status=status,
             history=tuple(self.history),
-            sigma=sigma,
+            n_rounds=self.problem.cost[1] - self._before[1],
         )

@@ -22,13 +22,11 @@ import numpy as np
 
 from taufpl.operators.remote import Blocks, DeferredReduction, Sums, Vector
 from taufpl.problem._loss import Loss
+from taufpl.problem._oracle import Oracle, Point
 from taufpl.problem._ranking import BaseRankingProblem, Certificate, spread_about
 from taufpl.problem.remote._tasks import Begin, Both, ClassMoments, EvaluatePair, KeptPair, Losses, Pair, Rescore
 from taufpl.projection import Thresholds
-from taufpl.projection.remote._distributed import Projection, Task
-from taufpl.projection.remote._piecewise_linear import Samples
-from taufpl.projection.remote._tasks import Source
-from taufpl.projection.remote._top_mean import AROUND, TopMean, top_mean_by_rounds
+from taufpl.projection.remote import AROUND, Projection, Samples, Source, Task, TopMean, top_mean_by_rounds
 
 # T_k counts as known when its bounds are so close, relative to the scores' size.
 _EXACT = 1e-12
@@ -36,7 +34,7 @@ _EXACT = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What `Begin` tells: sums of the rows of both classes, and whether all products are in double precision."""
+    """Sums of the rows of both classes, and whether all products are in double precision."""
 
     positive: Vector
     negative: Vector
@@ -63,41 +61,26 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A point w and the pair of its projection, weighed.
+class BlockPoint(Point):
+    """A point, and what the blocks told of its pair.
 
     Attributes
     ----------
-    coef : ndarray
     projection : Projection
-    dual_direction : ndarray
-        v = X+' alpha - X-' beta.
     counts : tuple of int
         Rows that are active, free, capped.
     at_cap : ndarray
         Sum of the capped rows.
-    primal : float
-        An upper bound on P(w).
-    primal_slack : float
-        How far below it P(w) may be.
-    dual, plain_dual : float
-        D at the best scale of the pair, and at scale 1.
     theta, ratio, cap : float
-        That scale, the factor that makes beta's sum that of alpha, and the cap before both.
+        Best scale of the pair, the factor that makes beta's sum that of alpha, and the cap before both.
     top : Top
     samples : Samples
         Counts and excesses of scores that T_k was bounded with.
     """
 
-    coef: Vector
     projection: Projection
-    dual_direction: Vector
     counts: tuple[int, int, int]
     at_cap: Vector
-    primal: float
-    primal_slack: float
-    dual: float
-    plain_dual: float
     theta: float
     ratio: float
     cap: float
@@ -147,6 +130,17 @@ class BlockRankingProblem(BaseRankingProblem):
         """Sum of alpha at w = 0 where no margin counts: m times minus the slope of the loss there."""
         return self.n_positive * self.slope / self.curvature
 
+    @property
+    def cost(self) -> tuple[float, int]:
+        """Passes over the data and rounds so far."""
+        return self.blocks.n_passes, self.blocks.n_rounds
+
+    def oracle(self) -> Oracle:
+        """The dual problem by rounds of reductions."""
+        from taufpl.problem.remote._oracle import BlockOracle
+
+        return BlockOracle(self)
+
     def _posed(self, k: int, reg: float) -> Self:
         return type(self)(self.blocks, self.n_positive, self.n_negative, k, reg, self.loss)
 
@@ -169,14 +163,6 @@ class BlockRankingProblem(BaseRankingProblem):
         beta = Source(0.0, terms, "is_negative", moves)
         return Task(alpha, beta, (self.n_positive, self.n_negative), self.k, sigma * c)
 
-    def first_projection(self, sigma: float) -> Projection:
-        """That of w = 0 around the constant centre: the centre itself."""
-        total = self.full_total
-        mu = -math.inf if self.k == self.n_negative else 0.0
-        thresholds = Thresholds(0.0, mu, total / self.k, total, (0.0, 0.0, 0.0))
-        task = self.task(sigma, 0.0)
-        return Projection(thresholds, (0.0, 0.0), (task.alpha, task.beta), (0.0, mu))
-
     # Rounds.
 
     def begin(self) -> Totals:
@@ -190,45 +176,31 @@ class BlockRankingProblem(BaseRankingProblem):
             )
         return Totals(positive, negative, counts[2] == 0)
 
-    def first_point(self, totals: Totals, sigma: float) -> Point:
-        """The point w = 0, from the sums of the rows."""
-        projection = self.first_projection(sigma)
-        cap = projection.thresholds.cap
-        m, n, d = self.n_positive, self.n_negative, self.n_features
-        share = self.slope / self.curvature
-        dual_direction = share * (totals.positive - (m / n) * totals.negative)
-        counts = (m, 0, n) if self.k == n else (m, n, 0)
-        at_cap = totals.negative if self.k == n else np.zeros(d)
-        sums = np.array([cap * self.k, m * share**2, cap * self.k])
-        dual, plain, theta = self._duals(sums, dual_direction)
-        primal = self.slope**2 / (2.0 * self.curvature)
-        top = Top(0.0, 0.0, 1e-3)
+    def first_point(self, totals: Totals, sigma: float) -> BlockPoint:
+        """The point w = 0 with the constant centre as its beta, from the sums of the rows."""
+        m, n, d, total = self.n_positive, self.n_negative, self.n_features, self.full_total
+        is_capped = self.k == n
+        mu, cap = -math.inf if is_capped else 0.0, total / self.k
+        task = self.task(sigma, 0.0)
+        thresholds = Thresholds(0.0, mu, cap, total, (0.0, 0.0, 0.0))
+        projection = Projection(thresholds, (0.0, 0.0), (task.alpha, task.beta), (0.0, mu))
+        dual_direction = (total / m) * (totals.positive - (m / n) * totals.negative)
+        dual, plain, theta = self._duals(np.array([total, total**2 / m]), dual_direction)
+        counts, at_cap = ((m, 0, n), totals.negative) if is_capped else ((m, n, 0), np.zeros(d))
         known = Samples(np.zeros(1), np.zeros(1), np.full(1, float(n)), np.zeros(1))
-        return Point(
-            np.zeros(d),
-            projection,
-            dual_direction,
-            counts,
-            at_cap,
-            primal,
-            0.0,
-            dual,
-            plain,
-            theta,
-            1.0,
-            cap,
-            top,
-            known,
-        )
+        return BlockPoint(
+            np.zeros(d), dual_direction, total, self.primal_at_zero, 0.0, dual, plain,
+            projection, counts, at_cap, theta, 1.0, cap, Top(0.0, 0.0, 1e-3), known,
+        )  # fmt: skip
 
-    def weigh(
+    def evaluate(
         self, coef: Vector, projection: Projection, t: float, top: Top, also: DeferredReduction | None = None
-    ) -> tuple[Point, Sums]:
-        """Weigh the pair of a projection at w + t step, and do something else in the same round."""
+    ) -> tuple[BlockPoint, Sums]:
+        """Values of the pair of a projection at w + t step, and the answer to something else, in one round."""
         own, scores = self.scores(t)
         edges = np.unique(top.at + AROUND * max(top.width, 1e-12 * abs(top.at), 1e-300))
-        weigh = EvaluatePair(projection, scores, own, edges, self.slope + top.mean)
-        found = self.blocks.reduce(weigh if also is None else Both(weigh, also))
+        task = EvaluatePair(projection, scores, own, edges, self.slope + top.mean)
+        found = self.blocks.reduce(task if also is None else Both(task, also))
         sums, counts, up, down, at_cap, tally = found[:6]
         cap = projection.thresholds.cap
         total_beta = float(sums[2]) + cap * float(counts[2])
@@ -242,13 +214,13 @@ class BlockRankingProblem(BaseRankingProblem):
         dual, plain, theta = self._duals(sums[:3], dual_direction)
         samples = Samples(edges, *tally)
         bound = TopMean.of(samples, self.k)
-        primal, primal_slack = self._primal(coef, sums[3:], top.mean, bound)
+        primal, slack = self._primal(coef, sums[3:], top.mean, bound)
         n_active, n_free, n_capped = (int(x) for x in counts)
         self.blocks.count((n_active + n_free + n_capped) / self.blocks.shape[0])
         new_top = Top(bound.upper, bound.at, max(2.0 * abs(bound.at - top.at), 0.25 * top.width))
-        point = Point(
-            coef, projection, dual_direction, (n_active, n_free, n_capped), at_cap,
-            primal, primal_slack, dual, plain, theta, ratio, cap, new_top, samples,
+        point = BlockPoint(
+            coef, dual_direction, projection.thresholds.total, primal, slack, dual, plain,
+            projection, (n_active, n_free, n_capped), at_cap, theta, ratio, cap, new_top, samples,
         )  # fmt: skip
         return point, found[6:]
 
@@ -302,9 +274,9 @@ class BlockRankingProblem(BaseRankingProblem):
         scale = 1.0 / (2.0 * self.curvature * self.n_positive)
         primal = scale * max(most, 0.0) + 0.5 * self.reg * float(coef @ coef)
         spread = min(bound.upper - bound.lower, 1e300)
-        primal_slack = scale * (2.0 * spread * (total + count * abs(change)) + (self.n_positive - count) * change**2)
-        primal_slack += scale * count * change**2 if change < 0 else 0.0
-        return primal, primal_slack
+        slack = scale * (2.0 * spread * (total + count * abs(change)) + (self.n_positive - count) * change**2)
+        slack += scale * count * change**2 if change < 0 else 0.0
+        return primal, slack
 
     def _duals(self, sums: Vector, dual_direction: Vector) -> tuple[float, float, float]:
         """D at the best scale and at scale 1, and that scale, from sums of alpha and alpha^2."""

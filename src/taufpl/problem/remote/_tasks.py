@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators.remote import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
-from taufpl.projection.remote._distributed import Projection
-from taufpl.projection.remote._tasks import Source
+from taufpl.projection.remote import Projection, Source
 
 
 def labelled(block: Block, is_positive: Any, is_used: Any | None = None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators.remote import Block, Deferred, State, Sums, Vector
-from taufpl.projection.remote._distributed import Projection
+from taufpl.projection.remote import Projection
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Count, mean and centred Gram matrix of a set of rows, and how sets are joined and parted."""
+"""Count, mean row and centred Gram matrix of a set of rows, and how sets are joined and parted."""
 
 from __future__ import annotations
 

@@ -1,0 +1,172 @@
+"""Newton directions and working sets from reductions over blocks.
+
+The generalised Hessian is that of `problem/_hessian.py`. Few features: it is formed from the Gram matrices of active
+and free rows. Of very many rows a fair part stands for all: the gradient stays exact, so that the step is one of
+descent, and it is a Newton step up to a few per cent. Many features: conjugate gradients, a round a product.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taufpl.operators import as_operator, stacked
+from taufpl.operators.remote import DeferredReduction, Sums
+from taufpl.problem._hessian import estimated_diagonal, krylov_direction, newton_direction, rank_one
+from taufpl.problem._moments import Moments
+from taufpl.problem._oracle import HeldRows, WorkingSet
+from taufpl.problem.remote._problem import BlockPoint, Totals
+from taufpl.problem.remote._tasks import Curvature, HessianProduct, RowSums, Squares
+from taufpl.problem.remote._working_set import HeldMoments, Near, NearRows
+from taufpl.projection import Thresholds
+from taufpl.projection.remote import Projection
+
+if TYPE_CHECKING:
+    from taufpl.problem.remote._oracle import BlockOracle
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# A Gram matrix of so many rows a feature, and so many in any case, is accurate to two or three per cent.
+_ROWS_PER_FEATURE = 2000
+_LEAST_ROWS = 50_000
+# At most so many rows and values of a working set travel.
+_MOST_NEAR = 6000
+_MOST_NEAR_VALUES = 4_000_000
+
+
+class BlockHessian:
+    """Moments of the active and of the free rows at a point, and what follows from them."""
+
+    def __init__(self, oracle: BlockOracle, totals: Totals) -> None:
+        self.oracle, self.problem, self.blocks = oracle, oracle.problem, oracle.blocks
+        d = self.problem.n_features
+        empty = np.zeros((d, d) if oracle.factored else (0, 0))
+        self._active = Moments(0, totals.positive / self.problem.n_positive, empty)
+        self._free = Moments(0, totals.negative / self.problem.n_negative, empty)
+        self._most_rows = max(_LEAST_ROWS, _ROWS_PER_FEATURE * d)
+        self._squares: tuple[Vector, Vector] | None = None
+        self.point: BlockPoint | None = None
+
+    def _strides(self, counts: tuple[int, int, int]) -> tuple[int, int]:
+        return max(1, counts[0] // self._most_rows), max(1, counts[1] // self._most_rows)
+
+    def task(self, projection: Projection, counts: tuple[int, int, int]) -> DeferredReduction:
+        """What to ask blocks for; the counts of the classes need only be about right."""
+        if not self.oracle.factored:
+            return RowSums(projection)
+        return Curvature(projection, (self._active.mean, self._free.mean), self._strides(counts))
+
+    def take(self, point: BlockPoint, found: Sums) -> None:
+        """Take in what blocks have answered."""
+        self.point = point
+        n_active, n_free, _ = point.counts
+        n_rows = self.blocks.shape[0]
+        if self.oracle.factored:
+            taken = found[0]
+            self._active = _scaled_moments(n_active, taken[0], self._active.mean, found[1], found[2])
+            self._free = _scaled_moments(n_free, taken[1], self._free.mean, found[3], found[4])
+            self.blocks.count(2.0 * float(taken.sum()) / n_rows)
+        else:
+            self._active = Moments(n_active, found[0] / max(1, n_active), self._active.gram)
+            self._free = Moments(n_free, found[1] / max(1, n_free), self._free.gram)
+            self.blocks.count((n_active + n_free) / n_rows)
+
+    def direction(self, point: BlockPoint, gradient: Vector, enough: float) -> Vector:
+        """-H^-1 gradient."""
+        problem, oracle, active, free = self.problem, self.oracle, self._active, self._free
+        n_capped = point.counts[2]
+        capped = (n_capped, point.at_cap / max(1, n_capped))
+        if oracle.factored:
+            shape = (problem.k, oracle.sigma, oracle.curvature, problem.ridge)
+            return newton_direction(gradient, active, free, capped, *shape)
+        counts, means = (active.count, free.count, n_capped), (active.mean, free.mean, capped[1])
+        last = rank_one(counts, means, problem.k, oracle.weight)
+        share = 2.0 * (active.count + free.count) / self.blocks.shape[0]
+
+        def product(vector: Vector) -> Vector:
+            up, down, up_sum, down_sum = self.blocks.reduce(HessianProduct(point.projection, vector))
+            self.blocks.count(share)
+            out = problem.ridge * vector
+            out += (up - active.mean * up_sum) / oracle.curvature
+            if free.count:
+                out += oracle.sigma * (down - free.mean * down_sum)
+            if last is not None:
+                out += (oracle.sigma * last[1] * float(last[0] @ vector)) * last[0]
+            return out
+
+        return krylov_direction(product, self._diagonal(counts[:2]), gradient, enough)
+
+    def _diagonal(self, counts: tuple[int, int]) -> Vector:
+        if self._squares is None:
+            positive, negative = self.blocks.reduce(Squares())
+            self.blocks.count(1.0)
+            self._squares = (positive / self.problem.n_positive, negative / self.problem.n_negative)
+        return estimated_diagonal(self.oracle, self.problem.ridge, self._squares, counts)
+
+    def foresee(self, point: BlockPoint, step: Vector) -> Thresholds | None:
+        """Thresholds after a full step if no row changed its class: three linear equations.
+
+        ::
+
+            C = sum_A (alpha0 - u)    (1 - |D|/k) C = sum_F (beta0 - mu)    a u + mu + sum_D (beta0 - mu - C/k) / k = 0
+        """
+        now, oracle = point.projection.thresholds, self.oracle
+        if not now.total > 0:
+            return None
+        n_active, n_free, n_capped = point.counts
+        k, weight, sigma = self.problem.k, oracle.weight, oracle.sigma
+        share = 1.0 - n_capped / k
+        matrix = np.array([[n_active, 0.0, 1.0], [0.0, n_free, share], [weight, share, -n_capped / k**2]])
+        moves = (self._active.mean @ step, self._free.mean @ step, point.at_cap @ step)
+        right = [-n_active * moves[0] / oracle.curvature, sigma * n_free * moves[1], -sigma / k * moves[2]]
+        u, mu, total = map(float, np.linalg.lstsq(matrix, np.array(right), rcond=None)[0])
+        changes = (abs(u), abs(mu), abs(mu + total / k))
+        a, b, c = (max(0.25 * change, 0.5 * width) for change, width in zip(changes, now.widths, strict=True))
+        cap = now.cap + total / k
+        if not (cap > 0 and math.isfinite(u + mu + total)):
+            return now
+        return Thresholds(now.lam + weight * u, now.mu + mu, cap, k * cap, (a, b, c))
+
+    def working_set(self, point: BlockPoint, t: float, size: int) -> WorkingSet:
+        """Fetch about `size` negatives near a change of class, and moments of the others, after a step of length t."""
+        problem, oracle, blocks = self.problem, self.oracle, self.blocks
+        projection, now = point.projection, point.projection.thresholds
+        size = min(size, _MOST_NEAR, max(200, _MOST_NEAR_VALUES // problem.n_features))
+        n_below = projection.n_held - point.counts[1] - point.counts[2]
+        # What blocks hold anyway is enough, or else all within reach of one step from zero to the cap.
+        floor = projection.floor if n_below >= size else projection.local[1] - now.cap
+        near = Near(projection, oracle.sigma, oracle.curvature, t, size / blocks.shape[0], min(floor, projection.floor))
+        shifts = (self._active.mean, self._free.mean)
+        counts, distances, *sums = blocks.reduce(HeldMoments(near, shifts, self._strides(point.counts)))
+        active_gram, active_sum, free_gram, free_sum, active_direction, free_direction, capped_sum = sums
+        fetched = blocks.gather(NearRows(near))
+        rows = as_operator(stacked([part[i] for i in (0, 1) for part in fetched]))
+        positive, negative, centre = (np.concatenate([part[i] for part in fetched]) for i in (2, 3, 4))
+        blocks.count((2.0 * float(counts[3:].sum()) + float(counts[:3].sum())) / blocks.shape[0])
+        n_active, n_free, n_capped = (int(x) for x in counts[:3])
+        above = distances / np.maximum(counts[:3], 1.0)
+        u = now.lam / oracle.weight
+        active = _scaled_moments(n_active, counts[3], shifts[0], active_gram, active_sum)
+        free = _scaled_moments(n_free, counts[4], shifts[1], free_gram, free_sum)
+        alpha = np.maximum((oracle.slope - positive) / oracle.curvature - u, 0.0)
+        beta = np.clip(centre + oracle.sigma * negative - now.mu, 0.0, now.cap)
+        return WorkingSet(
+            rows, positive, negative, alpha, beta, centre, now,
+            HeldRows(active, u + float(above[0]), -1.0 / oracle.curvature, active_direction),
+            HeldRows(free, now.mu + float(above[1]), oracle.sigma, free_direction),
+            n_capped, capped_sum / max(1, n_capped), now.mu + float(above[2]),
+            problem.k, oracle.sigma, oracle.curvature, oracle.slope, problem.ridge,
+        )  # fmt: skip
+
+
+def _scaled_moments(count: int, n_taken: float, shift: Vector, gram: Matrix, total: Vector) -> Moments:
+    """Moments of `count` rows, from the sums around a shift over `n_taken` of them."""
+    if count == 0 or n_taken == 0:
+        return Moments(0, shift, np.zeros_like(gram))
+    apart = total / n_taken
+    gram = gram - n_taken * np.outer(apart, apart)
+    return Moments(count, shift + apart, gram * (count / n_taken))
