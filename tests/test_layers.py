@@ -22,8 +22,7 @@ STORAGE_NAMES = re.compile(r"issparse|isspmatrix\w*|is_dask_collection")
 # Private modules that all packages share.
 SHARED = {*UTILITIES, "_kernels"}
 # Packages that still import private modules of others: to be emptied.
-EXCUSED = {"baselines", "cli", "datasets", "estimators", "experiments", "metrics", "monitoring", "persistence"}
-EXCUSED |= {"plotting", "report"}
+EXCUSED = {"baselines", "cli", "datasets", "estimators", "experiments", "persistence", "plotting", "report"}
 
 CYTHON_IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<base>[\w.]+)[ \t]+c?import[ \t]+(?P<names>\([^)]*\)|[^\n#;]+)"

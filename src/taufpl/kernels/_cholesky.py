@@ -46,18 +46,9 @@ _DECADES = " The values of X lie too many decades apart for it; scale or clip th
 
 @dataclass(frozen=True, slots=True)
 class PartialFactor:
-    """K = F F' + R.
+    """K = F F' + R, with the pivots S in the order in which they were chosen.
 
-    Attributes
-    ----------
-    pivots : ndarray of shape (r,)
-        Rows S, in the order in which they were chosen.
-    factor : ndarray of shape (n, r)
-        F.
-    path : ndarray of shape (r,)
-        trace R / trace K after each pivot.
-    residual : ndarray of shape (n,)
-        Diagonal of R, up to rounding.
+    `path` is trace R / trace K after each pivot, `residual` the diagonal of R, up to rounding.
     """
 
     pivots: Rows
@@ -97,12 +88,7 @@ def partial_cholesky(
     rng : numpy.random.Generator
         Draws random pivots.
     rows : ndarray of int, default=None
-        The rows that are factored; None: all of them.
-
-    Returns
-    -------
-    PartialFactor
-        Its pivots are positions among `rows`.
+        The rows that are factored, among which the pivots are counted; None: all rows.
 
     Raises
     ------
@@ -279,23 +265,10 @@ def _draw(residual: Vector, floor: float, rng: np.random.Generator) -> Rows:
 
 
 def _eliminate(left: Matrix, least: Vector, room: int, *, greedy: bool) -> tuple[list[int], list[Vector]]:
-    """Take pivots out of what is left between proposed rows, each as long as its diagonal entry is large enough.
+    """Positions of pivots among proposed rows, and their columns of the factor; `left` is overwritten.
 
-    Parameters
-    ----------
-    left : ndarray of shape (p, p)
-        Overwritten.
-    least : ndarray of shape (p,)
-        Least diagonal entry with which a row becomes a pivot.
-    room : int
-        Most pivots.
-    greedy : bool
-        Whether the row with the largest entry is next, until that is too small; else every row has its turn.
-
-    Returns
-    -------
-    positions, columns
-        Of the pivots: where they are among the rows, and their columns of the factor.
+    A row becomes a pivot if its diagonal entry of what is left is at least `least`. Greedily, the row with the largest
+    entry is next until that is too small; else every row has its turn.
     """
     positions: list[int] = []
     columns: list[Vector] = []

@@ -164,7 +164,8 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self
         """
         X, diagonal, chosen, rows = self._choose(X)
-        self._keep_error(chosen.residual if rows is None else self._map.residuals(X, diagonal), diagonal)
+        residual = chosen.residual if rows is None else diagonal - self._map.squared_lengths(X)
+        self._keep_error(residual, diagonal)
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -184,7 +185,8 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if rows is None:
             features, residual = chosen.factor.astype(X.dtype, copy=False), chosen.residual
         else:
-            features, residual = self._map.features_and_residuals(X, diagonal)
+            features, squares = self._map.features(X)
+            residual = diagonal - squares
         self._keep_error(residual, diagonal)
         return features
 
@@ -202,7 +204,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             float32 if X is, else float64.
         """
         check_is_fitted(self)
-        return self._map.features(self._validated(X, dtype=_DTYPES, reset=False))
+        return self._map.features(self._validated(X, dtype=_DTYPES, reset=False))[0]
 
     def residuals(self, X: Any) -> Vector:
         r"""What the features leave out of each row: res(x) = k(x, x) - \|phi(x)\|^2, at least 0.
@@ -226,7 +228,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                 "residual_trace_; for others, subtract the squared norms of their features from it yourself."
             )
         diagonal = self._make_kernel(self.gamma_).diagonal(X)
-        return np.maximum(self._map.residuals(X, diagonal), 0.0)
+        return np.maximum(diagonal - self._map.squared_lengths(X), 0.0)
 
     def _choose(self, X: Any) -> tuple[Any, Vector, PartialFactor, Rows | None]:
         """Find the landmarks: the rows, k(x, x) of each, the factor of the candidates, and these; None: all rows."""

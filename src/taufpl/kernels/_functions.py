@@ -1,4 +1,4 @@
-"""Kernel functions by name, with parameters that the data decide."""
+"""Kernel functions by name, with parameters that the rows may decide."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Kernel:
         return values
 
     def against(self, Y: Any, dtype: Any) -> Fill:
-        """Function that writes k(x, y) for some rows and all y; what depends on Y alone is computed here.
+        """A function that writes k(x, y) for some rows x and all y; what depends on Y alone is computed beforehand.
 
         Parameters
         ----------
@@ -119,15 +119,28 @@ class Kernel:
         if self.function == "precomputed":
             return lambda X, out: np.copyto(out, _columns_of(X, Y))
         if not isinstance(self.function, str) or self.function in ("laplacian", "chi2"):
-            return lambda X, out: self._fill_slowly(X, Y, out)
+            return lambda X, out: np.copyto(out, self._by_sklearn(*(x.astype(out.dtype, copy=False) for x in (X, Y))))
         fixed = FixedRows(Y, np.dtype(dtype))
         if self.function == "rbf":
-            distances = fixed.negative_distances(self.gamma)
-            return lambda X, out: _fill_rbf(distances, X, out)
-        if self.function == "cosine":
+            exponents = fixed.negative_distances(self.gamma)
+
+            def fill(X: Any, out: Array) -> None:
+                exponents(X, out)
+                np.exp(out, out=out)
+        elif self.function == "cosine":
             lengths = _lengths(Y).astype(dtype)
-            return lambda X, out: _fill_cosine(fixed, lengths, X, out)
-        return lambda X, out: self._fill_from_products(fixed, X, out)
+
+            def fill(X: Any, out: Array) -> None:
+                fixed.inner(X, out)
+                out /= _lengths(X).astype(out.dtype)[:, None]
+                out /= lengths
+        else:
+
+            def fill(X: Any, out: Array) -> None:
+                fixed.inner(X, out)
+                self._apply(out)
+
+        return fill
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
         """k(x, x) for the rows of X, in double precision; "precomputed": the diagonal of X, which must be square."""
@@ -139,7 +152,7 @@ class Kernel:
             return np.asarray(self.function.diag(X), dtype=np.float64)
         if not isinstance(self.function, str):
             rows = (X[row : row + 1] for row in range(n_rows))
-            return np.array([self._slowly(row, row)[0, 0] for row in rows], dtype=np.float64)
+            return np.array([self._by_sklearn(row, row)[0, 0] for row in rows], dtype=np.float64)
         if self.function in _OF_DISTANCE:
             return np.ones(n_rows)
         squares = square_sums(X)
@@ -171,10 +184,6 @@ class Kernel:
         map_chunks(work, X.shape[0], 8 * weights.size)
         return sums
 
-    def _fill_from_products(self, fixed: FixedRows, X: Any, out: Array) -> None:
-        fixed.inner(X, out)
-        self._apply(out)
-
     def _apply(self, products: Array) -> None:
         """From x . y to k(x, y), in place."""
         if self.function == "linear":
@@ -186,11 +195,8 @@ class Kernel:
         else:
             _raise_to(self.degree, products)
 
-    def _fill_slowly(self, X: Any, Y: Any, out: Array) -> None:
-        out[...] = self._slowly(X.astype(out.dtype, copy=False), Y.astype(out.dtype, copy=False))
-
-    def _slowly(self, X: Any, Y: Any) -> Array:
-        """Kernels that scikit-learn computes."""
+    def _by_sklearn(self, X: Any, Y: Any) -> Array:
+        """k(x, y) as scikit-learn computes it: in more memory than one matrix, and slowly for functions of two rows."""
         if self.function == "laplacian":
             distances = manhattan_distances(X, Y)
             distances *= -self.gamma
@@ -222,9 +228,9 @@ def make_kernel(
     gamma : float or {"median", "scale", "auto"}, default="median"
         Of "rbf", "laplacian", "chi2", "poly" and "sigmoid"; the others have none.
 
-        - "median": 1 over the median distance of 4,096 random pairs of rows, always the same ones: of \|x - y\|^2, of
-          \|x - y\|_1 for "laplacian", of the chi-squared distance for "chi2". Pairs of equal rows count where fewer
-          than half of the pairs are such. For "poly" and "sigmoid": 1 over the median of x . x.
+        - "median": 1 over the median distance of 4,096 random pairs of rows, always the same pairs: of \|x - y\|^2, of
+          \|x - y\|_1 for "laplacian", of the chi-squared distance for "chi2". Pairs of equal rows count only where they
+          are fewer than half of the pairs. For "poly" and "sigmoid": 1 over the median of x . x.
         - "scale": 1 / (d var X), with the variance of all entries, as in SVC.
         - "auto": 1 / d.
     degree : int, default=3
@@ -253,7 +259,7 @@ def make_kernel(
     0.25
     """
     _check_name(kernel, kernel_params)
-    if not (math.isfinite(coef0)):
+    if not math.isfinite(coef0):
         raise ValueError(f"coef0 must be a finite number, got {coef0!r}.")
     if not (degree >= 1 and degree == int(degree)):
         raise ValueError(f"degree must be a whole number, at least 1, got {degree!r}.")
@@ -267,12 +273,12 @@ def make_kernel(
 
 
 def takes_sparse(kernel: Any) -> bool:
-    """Whether the kernel is computed from rows that do not hold their zeros."""
+    """Whether the kernel takes sparse rows."""
     return isinstance(kernel, str) and kernel not in ("precomputed", "chi2")
 
 
 def check_suits(kernel: Any, X: Any) -> None:
-    """Refuse rows, of a fit or new ones, that the kernel cannot take."""
+    """Refuse rows, of a fit or new, that the kernel cannot take."""
     if X is None or kernel == "precomputed":
         return
     if not is_dense(X) and not takes_sparse(kernel):
@@ -283,7 +289,7 @@ def check_suits(kernel: Any, X: Any) -> None:
 
 
 def _try_on_rows(kernel: Callable[..., Any], params: Mapping[str, Any], X: Any) -> None:
-    """Call a function of two rows once, so that one of two matrices is known before it fails elsewhere."""
+    """Call a function of two rows once, so that a function of two matrices is refused before it fails."""
     ways_out = (
         "A callable kernel gets two rows, each of shape (n_features,), and returns a number. For a function of whole "
         'matrices, as SVC takes them, pass kernel="precomputed" with its matrix.'
@@ -302,7 +308,7 @@ def _check_name(kernel: Any, kernel_params: Mapping[str, Any] | None) -> None:
             raise ValueError(f"kernel must be one of {', '.join(KERNEL_NAMES)}, or a callable; got {kernel!r}.")
     elif not callable(kernel):
         raise TypeError(f"kernel must be a name or a callable, got {kernel!r}.")
-    if kernel_params and (isinstance(kernel, str | ProcessKernel)):
+    if kernel_params and isinstance(kernel, str | ProcessKernel):
         raise ValueError(
             f"kernel_params are arguments of a callable kernel of two rows, got {dict(kernel_params)!r} "
             f"with kernel={kernel!r}; use gamma, degree and coef0 there."
@@ -326,31 +332,20 @@ def _check_counts(X: Any) -> None:
 
 
 def _columns_of(X: Any, Y: Any) -> Array:
-    """Columns of precomputed values at integer positions; all of them if Y holds no such positions."""
+    """Columns of precomputed values at the integer positions Y; all columns if Y is anything else."""
     if Y is None or np.ndim(Y) != 1 or np.asarray(Y).dtype.kind not in "iu":
         return np.asarray(X)
     return np.asarray(X[:, Y])
 
 
-def _fill_rbf(negative_distances: Fill, X: Any, out: Array) -> None:
-    negative_distances(X, out)
-    np.exp(out, out=out)
-
-
 def _raise_to(degree: int, values: Array) -> None:
-    """Powers in place; small ones by products, which take a tenth of the time."""
+    """Raise values to a power in place; small powers by products, which take a tenth of the time."""
     if degree > _LARGEST_PRODUCT:
         np.power(values, degree, out=values)
         return
     base = values.copy()
     for _ in range(degree - 1):
         values *= base
-
-
-def _fill_cosine(fixed: FixedRows, lengths: Array, X: Any, out: Array) -> None:
-    fixed.inner(X, out)
-    out /= _lengths(X).astype(out.dtype)[:, None]
-    out /= lengths
 
 
 def _lengths(X: Any) -> Array:

@@ -1,4 +1,4 @@
-"""From rows to features: kernel values at the landmarks, then a triangular solve, in one go over chunks of rows."""
+"""Features of rows from landmarks: kernel values at the landmarks, then a triangular solve, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -26,42 +26,25 @@ _SOUND_PIVOTS = 1e-3
 
 @dataclass(frozen=True)
 class LandmarkMap:
-    """phi(x) = T^-1 k(L, x) for landmarks L and a triangle T with T T' = K(L, L).
+    """phi(x) = T^-1 k(L, x) for landmarks L and a lower triangle T with T T' = K(L, L).
 
-    Attributes
-    ----------
-    kernel : Kernel
-    landmarks : ndarray or CSR matrix of shape (r, d)
-        "precomputed": positions of columns.
-    triangle : ndarray of shape (r, r)
-        T, lower.
+    Landmarks are rows, or, for "precomputed", positions of columns.
     """
 
     kernel: Kernel
     landmarks: Any
     triangle: Matrix
 
-    @property
-    def n_components(self) -> int:
-        """Number of features."""
-        return len(self.triangle)
+    def features(self, X: Any) -> tuple[Array, Vector]:
+        """phi(x) for all rows, of the type of X, and |phi(x)|^2."""
+        out = np.empty((X.shape[0], len(self.triangle)), work_type(X))
+        return out, self._write(X, out)
 
-    def features(self, X: Any) -> Array:
-        """phi(x) for all rows, of the type of X."""
-        out = np.empty((X.shape[0], self.n_components), work_type(X))
-        self._write(X, out, None)
-        return out
+    def squared_lengths(self, X: Any) -> Vector:
+        """|phi(x)|^2 for all rows; no features are kept."""
+        return self._write(X, None)
 
-    def features_and_residuals(self, X: Any, diagonal: Vector) -> tuple[Array, Vector]:
-        """phi(x), and k(x, x) - phi(x) . phi(x) given k(x, x)."""
-        out = np.empty((X.shape[0], self.n_components), work_type(X))
-        return out, self._write(X, out, diagonal)
-
-    def residuals(self, X: Any, diagonal: Vector) -> Vector:
-        """k(x, x) - phi(x) . phi(x) given k(x, x), without keeping the features."""
-        return self._write(X, None, diagonal)
-
-    def _write(self, X: Any, out: Array | None, diagonal: Vector | None) -> Vector:
+    def _write(self, X: Any, out: Array | None) -> Vector:
         wanted = work_type(X)
         dtype = wanted if self._is_sound else np.dtype(np.float64)
         fill = self.kernel.against(self.landmarks, dtype)
@@ -70,18 +53,17 @@ class LandmarkMap:
         squares = np.zeros(X.shape[0])
 
         def work(part: slice) -> None:
-            shape = (part.stop - part.start, self.n_components)
+            shape = (part.stop - part.start, len(self.triangle))
             values = out[part] if out is not None and dtype == wanted else scratch("values", shape, dtype)
             fill(X[part], values)
             _solve(steps, values)
             if out is not None and dtype != wanted:
                 out[part] = values
-            if diagonal is not None:
-                kept = values.astype(wanted, copy=False)  # what is handed out, rounding and all
-                squares[part] = np.vecdot(kept, kept)
+            kept = values.astype(wanted, copy=False)  # what is handed out, rounding and all
+            squares[part] = np.vecdot(kept, kept)
 
-        map_chunks(work, X.shape[0], dtype.itemsize * self.n_components)
-        return squares if diagonal is None else diagonal - squares
+        map_chunks(work, X.shape[0], dtype.itemsize * len(self.triangle))
+        return squares
 
     @cached_property
     def _is_sound(self) -> bool:
@@ -93,7 +75,7 @@ _Steps = list[tuple[slice, Array, Array]]
 
 
 def _solve_steps(triangle: Matrix, dtype: np.dtype[Any]) -> _Steps:
-    """Blocks of columns, with the rows of T before their diagonal block and the inverse of that, both transposed."""
+    """Blocks of columns, with the part of T left of their diagonal block and the inverse of the block, transposed."""
     steps = []
     for start in range(0, len(triangle), _BLOCK):
         block = slice(start, min(start + _BLOCK, len(triangle)))
@@ -104,7 +86,7 @@ def _solve_steps(triangle: Matrix, dtype: np.dtype[Any]) -> _Steps:
 
 
 def _solve(steps: _Steps, values: Array) -> None:
-    """V <- V T^-T in place: products of matrices all the way, which run in threads where LAPACK's solver would not."""
+    """V <- V T^-T in place, by products of matrices alone: these run in threads, LAPACK's solver would not."""
     for block, before, inverse in steps:
         part = scratch("product", (len(values), inverse.shape[0]), values.dtype)
         np.matmul(values[:, : block.start], before, out=part)

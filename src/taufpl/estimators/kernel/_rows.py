@@ -124,8 +124,8 @@ def make_rows(
         chosen = partial_cholesky(kernel, X, how.n_landmarks(n_rows), how.tol, how.pivoting, rng, candidates)
         pivots, features, residual = candidates[chosen.pivots], chosen.factor, chosen.residual
         if candidates.size < n_rows:
-            landmarks = LandmarkMap(kernel, kernel.points(X, pivots), chosen.triangle)
-            features, residual = landmarks.features_and_residuals(X, diagonal)
+            features, squares = LandmarkMap(kernel, kernel.points(X, pivots), chosen.triangle).features(X)
+            residual = diagonal - squares
         operator = as_operator(features)
     residual, trace = np.maximum(residual, 0.0), float(diagonal.sum())
     return KernelRows(kernel, X, operator, pivots, chosen.triangle, residual, trace, exact=candidates is None)
