@@ -114,7 +114,7 @@ def test_blocks_of_a_large_batch_make_no_difference(monkeypatch):
     flags = np.random.default_rng(2).random(5000) < 0.12
     whole = fed(flags, tau=0.09)
     assert whole.alarm
-    monkeypatch.setattr("taufpl.monitoring._course._BLOCK", 7)
+    monkeypatch.setattr("taufpl.monitoring._stream._BLOCK", 7)
     blocks = fed(flags, tau=0.09)
     assert (blocks.alarm_at, blocks.change_at) == (whole.alarm_at, whole.change_at)
     assert blocks.log_change_evidence == whole.log_change_evidence

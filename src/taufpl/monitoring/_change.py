@@ -45,8 +45,8 @@ class ChangeStatistic:
         self._log_first: Floats = np.log(-np.expm1(-self._costs))
         self.state = ChangeState(0, 0, np.full(_SHIFTS.size, -np.inf))
 
-    def take(self, flagged: Counts, others: Counts) -> tuple[Floats, list[ChangeState]]:
-        """Go on to the next false alarms; log R there, and the states at other numbers of negatives.
+    def feed(self, flagged: Counts, others: Counts) -> tuple[Floats, list[ChangeState]]:
+        """Add the next false alarms; give log R there, and the states at other numbers of negatives.
 
         Parameters
         ----------
@@ -70,8 +70,8 @@ class ChangeStatistic:
         self.state = ChangeState(int(flagged[-1]), int(n_false[-1]), sums[-1].copy())
         return self._log_total(sums, n_false, flagged), states
 
-    def take_counts(self, n_false: int, n_negative: int, n_before: int) -> None:
-        """Go on by a batch in unknown order, with `n_before` negatives before it.
+    def feed_counts(self, n_false: int, n_negative: int, n_before: int) -> None:
+        """Add a batch in unknown order, with `n_before` negatives before it.
 
         All start times of the batch are put at its beginning: R = (R + n) exp(a S - n l) for n negatives with S false
         alarms. It is expected to grow by at most n.

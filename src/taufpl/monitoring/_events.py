@@ -28,7 +28,7 @@ class OpenEvents:
         return np.fromiter(self._flagged.values(), dtype=np.bool_, count=len(self))
 
     def add(self, flags: NDArray[np.bool_], names: Sequence[Any]) -> NDArray[np.bool_]:
-        """Add rows; give the flags of those events that were open the longest and can no longer be."""
+        """Add rows; give the flags of the events that this closes, the oldest of more than the memory holds."""
         settled = []
         for flag, name in zip(flags.tolist(), names, strict=True):
             key = object() if _is_missing(name) else name

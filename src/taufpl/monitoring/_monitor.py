@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taufpl._checks import check_count, check_delta, check_tau
-from taufpl.monitoring._course import Course, MonitorHistory
 from taufpl.monitoring._events import OpenEvents, as_names
+from taufpl.monitoring._stream import MonitorHistory, Stream
+from taufpl.monitoring._wealth import lower_bounds, upper_bounds
 
 # False alarms that the tolerance allows while the change detector may raise one of its own, on average: by default, and
 # at the least. With fewer than the least, its statistic could reach the run length without any false alarm.
@@ -109,8 +110,8 @@ class FPRMonitor:
 
     def reset(self) -> FPRMonitor:
         """Forget everything that was seen, alarms and events included."""
-        self._settled = Course(self.tau, self.delta, self.run_length)
-        self._course = self._settled  # with the open events, where there are any
+        self._settled = Stream(self.tau, self.delta, self.run_length)
+        self._stream = self._settled  # with the open events, where there are any
         self._open = OpenEvents()
         return self
 
@@ -135,12 +136,12 @@ class FPRMonitor:
         """
         flags = _as_flags(false_alarms)
         if events is None and not len(self._open):
-            self._settled.take(flags)
-            self._course = self._settled
-            return self.alarm
-        self._settled.take(self._open.add(flags, as_names(events, flags.size)))
-        self._course = self._settled.copy()
-        self._course.take(self._open.flags)
+            self._settled.feed(flags)
+            self._stream = self._settled
+        else:
+            self._settled.feed(self._open.add(flags, as_names(events, flags.size)))
+            self._stream = self._settled.copy()
+            self._stream.feed(self._open.flags)
         return self.alarm
 
     def update_counts(self, n_false_alarms: int, n_negative: int) -> bool:
@@ -164,24 +165,24 @@ class FPRMonitor:
         n_false = check_count("n_false_alarms", n_false_alarms)
         if n_false > n_negative:
             raise ValueError(f"n_false_alarms must be at most n_negative, {n_negative}; got {n_false}.")
-        self._settled, self._open = self._course, OpenEvents()
-        self._settled.take_counts(n_false, n_negative)
+        self._settled, self._open = self._stream, OpenEvents()
+        self._settled.feed_counts(n_false, n_negative)
         return self.alarm
 
     @property
     def n_seen(self) -> int:
         """Negatives seen so far; events where events were given."""
-        return self._course.n_seen
+        return self._stream.n_seen
 
     @property
     def n_false_alarms(self) -> int:
         """False alarms among the negatives seen so far."""
-        return self._course.n_false_alarms
+        return self._stream.n_false_alarms
 
     @property
     def alarm_at(self) -> int | None:
         """Number of negatives at which the test raised its alarm."""
-        return self._course.alarm_at
+        return self._stream.alarm_at
 
     @property
     def alarm(self) -> bool:
@@ -191,7 +192,7 @@ class FPRMonitor:
     @property
     def change_at(self) -> int | None:
         """Number of negatives at which the change detector gave its signal."""
-        return self._course.change_at
+        return self._stream.change_at
 
     @property
     def change(self) -> bool:
@@ -224,7 +225,7 @@ class FPRMonitor:
         the wealth at the mean rate is at most what a gambler who knew every rate would have. It may fall again when
         the rate recovers; the alarm stays.
         """
-        return self._course.lower_bound
+        return float(lower_bounds(*self._stream.counts, self.delta)[0])
 
     @property
     def fpr_upper_bound(self) -> float:
@@ -233,12 +234,12 @@ class FPRMonitor:
         As the lower bound, with bets on fewer false alarms (a < 0): with probability at least 1 - delta it is never
         below the mean of the rates that the negatives had. 1 before the first negative.
         """
-        return self._course.upper_bound
+        return float(upper_bounds(*self._stream.counts, self.delta)[0])
 
     @property
     def log_wealth(self) -> float:
         """Logarithm of the evidence that the rate has been above tau; 0 at the start."""
-        return self._course.log_wealth
+        return self._stream.log_wealth
 
     @property
     def evidence(self) -> float:
@@ -248,7 +249,7 @@ class FPRMonitor:
     @property
     def log_change_evidence(self) -> float:
         """Logarithm of the evidence that the rate has been above tau since some time; -inf at the start."""
-        return self._course.log_change_evidence
+        return self._stream.log_change_evidence
 
     @property
     def change_evidence(self) -> float:
@@ -257,8 +258,8 @@ class FPRMonitor:
 
     @property
     def history(self) -> MonitorHistory:
-        """The course so far, at no more than 1,024 points and the present one."""
-        return self._course.history
+        """The stream so far, at no more than 1,024 points and the present one."""
+        return self._stream.history
 
     def __repr__(self) -> str:
         start = f"FPRMonitor(tau={self.tau:g}, delta={self.delta:g}): "

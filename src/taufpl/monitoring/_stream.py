@@ -1,4 +1,4 @@
-"""The course of a monitored stream: counts, both alarms, and points for a plot."""
+"""A monitored stream of negatives: counts, both alarms, and points for a plot."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from taufpl.monitoring._wealth import Counts, Floats, log_wealth, lower_bounds, 
 _BLOCK = 65_536
 # Points kept for a plot. When there are more, every second one goes.
 _MOST_POINTS = 1024
-_NOWHERE: Counts = np.empty(0, dtype=np.int64)
 
 
 class MonitorHistory(NamedTuple):
-    """What a monitor has seen, at evenly spaced numbers of negatives; arrays of equal length.
+    """Counts, bounds and evidence of a monitor at evenly spaced numbers of negatives; arrays of equal length.
 
     Attributes
     ----------
@@ -46,8 +45,8 @@ class MonitorHistory(NamedTuple):
     log_change_evidence: Floats
 
 
-class Course:
-    """Negatives in their order, each a false alarm or not, and what both alarms make of them."""
+class Stream:
+    """Negatives in their order, each a false alarm or not, with the state of the test and of the change detector."""
 
     def __init__(self, tau: float, delta: float, run_length: float) -> None:
         self._tau, self._delta, self._run_length = tau, delta, run_length
@@ -60,28 +59,28 @@ class Course:
         self._points: list[tuple[int, ChangeState]] = []
         self._stride = 1
 
-    def copy(self) -> Course:
-        """The same course, to go on from without changing this one."""
+    def copy(self) -> Stream:
+        """The same stream, to go on from without changing this one."""
         other = copy.copy(self)
         other._change, other._points = copy.copy(self._change), list(self._points)
         return other
 
-    def take(self, flags: NDArray[np.bool_]) -> None:
-        """Go on by negatives in their order. Where batches begin and end makes no difference."""
+    def feed(self, flags: NDArray[np.bool_]) -> None:
+        """Add negatives in their order. Where batches begin and end makes no difference."""
         for start in range(0, flags.size, _BLOCK):
-            self._take_block(flags[start : start + _BLOCK])
+            self._feed_block(flags[start : start + _BLOCK])
 
-    def _take_block(self, flags: NDArray[np.bool_]) -> None:
+    def _feed_block(self, flags: NDArray[np.bool_]) -> None:
         flagged = np.flatnonzero(flags) + (self.n_seen + 1)
         ends = self._cell_ends(flags.size)
-        change, states = self._change.take(flagged, ends)
+        change, states = self._change.feed(flagged, ends)
         if flagged.size:
-            self._look_at(flagged, change)
+            self._find_crossings(flagged, change)
         self._points += zip(ends.tolist(), states, strict=True)
         self.n_seen += flags.size
         self.n_false_alarms += flagged.size
 
-    def _look_at(self, flagged: Counts, change: Floats) -> None:
+    def _find_crossings(self, flagged: Counts, change: Floats) -> None:
         """Find the first false alarms, if any, at which the wealth and the change statistic reach their levels."""
         # Other negatives lower the wealth, and the change statistic too where it is above the least run length: both
         # cross at a false alarm only.
@@ -92,9 +91,9 @@ class Course:
         if self.change_at is None:
             self.change_at = _first_at(flagged, change >= math.log(self._run_length))
 
-    def take_counts(self, n_false: int, n_negative: int) -> None:
-        """Go on by a batch in unknown order, and look once, at its end."""
-        self._change.take_counts(n_false, n_negative, self.n_seen)
+    def feed_counts(self, n_false: int, n_negative: int) -> None:
+        """Add a batch in unknown order, and look once, at its end."""
+        self._change.feed_counts(n_false, n_negative, self.n_seen)
         self.n_seen += n_negative
         self.n_false_alarms += n_false
         if self.alarm_at is None and self.log_wealth >= -math.log(self._delta):
@@ -109,22 +108,12 @@ class Course:
     @property
     def log_wealth(self) -> float:
         """Logarithm of the evidence that the mean rate so far is above tau."""
-        return float(log_wealth(*self._counts(), np.array([self._tau]))[0])
+        return float(log_wealth(*self.counts, np.array([self._tau]))[0])
 
     @property
     def log_change_evidence(self) -> float:
         """Logarithm of the evidence that the rate has risen above tau at some time."""
         return float(self._change.log_values([self._change.state], np.array([self.n_seen]))[0])
-
-    @property
-    def lower_bound(self) -> float:
-        """Lower confidence bound on the mean rate so far."""
-        return float(lower_bounds(*self._counts(), self._delta)[0])
-
-    @property
-    def upper_bound(self) -> float:
-        """Upper confidence bound on the mean rate so far."""
-        return float(upper_bounds(*self._counts(), self._delta)[0])
 
     @property
     def history(self) -> MonitorHistory:
@@ -145,7 +134,9 @@ class Course:
             log_change_evidence=self._change.log_values(states, n),
         )
 
-    def _counts(self) -> tuple[Counts, Counts]:
+    @property
+    def counts(self) -> tuple[Counts, Counts]:
+        """False alarms and negatives so far, as arrays of one entry."""
         return np.array([self.n_false_alarms]), np.array([self.n_seen])
 
     def _cell_ends(self, n: int) -> Counts:
@@ -158,7 +149,7 @@ class Course:
             if len(self._points) + ends.size <= _MOST_POINTS:
                 return ends
             self._widen_cells()
-        return _NOWHERE
+        return np.empty(0, dtype=np.int64)
 
     def _widen_cells(self) -> None:
         """Join cells in pairs, and keep the first point of each."""
