@@ -31,7 +31,7 @@ def report_command(
 ) -> None:
     """Write a report on a model as one HTML file that needs nothing else.
 
-    Only with --new it may call the promise kept. Rows that the model has seen are recognised and left out of it.
+    Only with --new the report may call the promise kept. Rows that the model has seen are recognised and left out.
     """
     file = find_data_file(data)
     check_output(output, data, model)

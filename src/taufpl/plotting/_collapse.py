@@ -1,4 +1,4 @@
-"""Where the convex bound gives up: the loss along a direction, and recall by training share."""
+"""Collapse of a ranking to w = 0: the objective along a direction, and recall by training share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the duality gap fell."""
+"""The duality gap of a solver, which bounds its distance from the optimum, against passes or time."""
 
 from __future__ import annotations
 

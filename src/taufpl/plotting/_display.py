@@ -1,4 +1,4 @@
-"""What displays share: the axes that they draw on, the frame around, and `plot` with its documentation."""
+"""Base classes of the displays: the axes that they draw on, the frame around, and `plot`."""
 
 from __future__ import annotations
 

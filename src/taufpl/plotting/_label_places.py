@@ -1,4 +1,4 @@
-"""Where the labels of contours go: one a level, apart from each other, from the frame and from crowds of points."""
+"""Places for the labels of contours: one a level, apart from each other, from the frame and from crowds of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each out-of-bootstrap round found: its threshold, and its rates on the samples left out."""
+"""Thresholds of out-of-bootstrap rounds, and their rates on the samples that each round left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What displays accept as labels and scores, and how scores are had from an estimator."""
+"""Checks of the labels, scores and tolerances that displays accept, and the scores of an estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How every picture looks: colours, percentages, the mark of a tolerance, the place of a legend."""
+"""The look of every picture: colours, percentages, the mark of a tolerance, the place of a legend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a classifier under a tolerance is worth, as one HTML file for those who have to decide about it."""
+"""Reports on classifiers under a tolerance: one HTML file each, for those who have to decide about them."""
 
 from taufpl.report._page import render_report, write_report
 

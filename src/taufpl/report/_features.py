@@ -1,4 +1,4 @@
-"""Which features weigh most, and which ones brought a row to its score."""
+"""Weights of features, and the features that moved the score of a row most."""
 
 from __future__ import annotations
 

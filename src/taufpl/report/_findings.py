@@ -1,4 +1,4 @@
-"""All that a report has to say, before it is put into words and HTML by the templates."""
+"""Findings about a model on labelled rows, before templates put them into words and HTML."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REPR_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found about a model on some rows.
+    """All that a report says about a model on some rows.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Numbers as words and digits. `templates/script.js` writes rates and amounts by the same rules."""
+"""Numbers as text for the page. `templates/script.js` writes rates and amounts by the same rules."""
 
 from __future__ import annotations
 

@@ -53,25 +53,38 @@
 
   const slider = find("tau");
   if (!slider) return;
+  const controls = find("controls");
   const grid = data.slider;
-  const state = { at: Number(slider.value), way: "measured", volume: data.volume_per_day, base: data.base_rate };
+  let state;
+
+  // What the controls say. A field that nobody has changed stands for the exact number, which it shows rounded.
+  function number(key, most, unit, exact) {
+    const input = find(key);
+    if (input.value === input.defaultValue) return exact;
+    const value = input.value.trim() === "" ? NaN : Number(input.value);
+    return value >= 0 && value <= most ? value / unit : null;
+  }
+  function read() {
+    return {
+      at: Number(slider.value),
+      way: new FormData(controls).get("way") || "measured",
+      volume: number("volume", Infinity, 1, data.volume_per_day),
+      base: number("base", 100, 100, data.base_rate),
+    };
+  }
 
   // What a threshold means at this volume and base rate; null where something is not known.
   function figures(point) {
-    const times = (number, share) => (share === null ? null : number * share);
+    const times = (number, share) => (number === null || share === null ? null : number * share);
     const fpr = point && data.n_negative ? point.n_false / data.n_negative : null;
     const recall = point && data.n_positive ? point.n_true / data.n_positive : null;
     const known = state.base !== null && state.volume !== null;
     const positives = known ? state.volume * state.base : null;
-    const alarms = {
-      true: !known ? null : state.base === 0 ? 0 : times(positives, recall),
-      false: known ? times(state.volume * (1 - state.base), fpr) : null,
-    };
     const found = { fpr: fpr, fpr_upper: point ? point.fpr_upper : null, recall: recall, threshold: point ? point.threshold : null };
-    found.true_alarms = alarms.true;
-    found.false_alarms = alarms.false;
-    found.alarms = alarms.true === null || alarms.false === null ? null : alarms.true + alarms.false;
-    found.missed = positives === null || recall === null ? null : positives * (1 - recall);
+    found.true_alarms = state.base === 0 && known ? 0 : times(positives, recall);
+    found.false_alarms = known ? times(state.volume * (1 - state.base), fpr) : null;
+    found.alarms = found.true_alarms === null || found.false_alarms === null ? null : found.true_alarms + found.false_alarms;
+    found.missed = recall === null ? null : times(positives, 1 - recall);
     found.precision = null;
     if (state.base !== null && fpr !== null && recall !== null) {
       const good = state.base * recall;
@@ -116,6 +129,7 @@
     }
   }
   function update() {
+    state = read();
     const tau = grid.tau[state.at];
     const found = figures(pick());
     show("used", figures(data.operating));
@@ -129,46 +143,21 @@
     slider.style.setProperty("--at", (100 * state.at) / Math.max(1, Number(slider.max)) + "%");
     slider.setAttribute(
       "aria-valuetext",
-      "tolerance " + rate(tau) + ": false-positive rate " + rate(found.fpr) + ", recall " + rate(found.recall)
+      "tolerance " + rate(tau) + ": false-alarm rate " + rate(found.fpr) + ", recall " + rate(found.recall)
     );
     move(found);
   }
-  function number(input, low, high) {
-    const value = input.value.trim() === "" ? NaN : Number(input.value);
-    return value >= low && value <= high ? value : null;
-  }
-  slider.addEventListener("input", () => {
-    state.at = Number(slider.value);
-    update();
-  });
+  controls.addEventListener("input", update);
+  controls.addEventListener("submit", (event) => event.preventDefault());
   slider.addEventListener("keydown", (event) => {
     const step = { PageUp: 10, PageDown: -10 }[event.key];
     if (!step) return;
     event.preventDefault();
     slider.value = String(Number(slider.value) + step);
-    state.at = Number(slider.value);
     update();
   });
-  find("volume").addEventListener("input", (event) => {
-    state.volume = number(event.target, 0, Infinity);
-    update();
-  });
-  find("base").addEventListener("input", (event) => {
-    const percent = number(event.target, 0, 100);
-    state.base = percent === null ? null : percent / 100;
-    update();
-  });
-  document.querySelectorAll('input[name="way"]').forEach((each) =>
-    each.addEventListener("change", () => {
-      state.way = each.value;
-      update();
-    })
-  );
-  find("controls").addEventListener("submit", (event) => event.preventDefault());
   find("put-back").addEventListener("click", () => {
-    find("controls").reset();
-    Object.assign(state, { at: grid.own, way: "measured", volume: data.volume_per_day, base: data.base_rate });
-    slider.value = String(grid.own);
+    controls.reset();
     update();
   });
   update();
