@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from urllib.request import Request, urlopen
 
 from taufpl.datasets._files import new_digest
 from taufpl.exceptions import DatasetError
+
+# Told the bytes that have arrived, and all there are, if the server says so.
+Show = Callable[[int, int | None], None]
 
 _BLOCK_BYTES = 1 << 17
 _SECONDS_WITHOUT_A_BYTE = 30.0
@@ -74,12 +77,11 @@ def download(url: str, path: Path, checksum: str | None, *, progress: bool = Tru
 
 def _fetch_part(url: str, part: Path, progress: bool) -> None:
     """Ask until everything is there, or until several tries in a row bring nothing new."""
-    line = _ProgressLine(part.name.removesuffix(".part"), progress)
     most, idle = _size(part), 0
-    with contextlib.closing(line):
+    with _progress_line(part.name.removesuffix(".part"), progress) as show:
         while True:
             try:
-                return _receive(url, part, line)
+                return _receive(url, part, show)
             except _PassingError as error:
                 reason = str(error)
             size = _size(part)
@@ -89,7 +91,7 @@ def _fetch_part(url: str, part: Path, progress: bool) -> None:
             time.sleep(_PAUSE_SECONDS * 2**idle)
 
 
-def _receive(url: str, part: Path, line: _ProgressLine) -> None:
+def _receive(url: str, part: Path, show: Show) -> None:
     """Send one request, from where the last answer ended; an answer that does not continue it starts again."""
     done = _size(part)
     with _ask(url, done) as response:
@@ -106,7 +108,7 @@ def _receive(url: str, part: Path, line: _ProgressLine) -> None:
             for block in _blocks(response):
                 stream.write(block)
                 done += len(block)
-                line.show(done, total)
+                show(done, total)
     if total is not None and done != total:
         raise _PassingError(f"the connection ended after {done:,} of {total:,} bytes")
 
@@ -171,23 +173,20 @@ def _folder_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-class _ProgressLine:
-    """A line on the terminal, once a download takes more than a second."""
+@contextlib.contextmanager
+def _progress_line(name: str, wanted: bool) -> Iterator[Show]:
+    """A line on the terminal, written once a download takes more than a second, and five times a second at most."""
+    due = time.monotonic() + 1.0 if wanted and sys.stderr.isatty() else float("inf")
+    end = ""
 
-    def __init__(self, name: str, wanted: bool) -> None:
-        self._name = name
-        self._next = time.monotonic() + 1.0 if wanted and sys.stderr.isatty() else float("inf")
-        self._shown = False
+    def show(done: int, total: int | None) -> None:
+        nonlocal due, end
+        if time.monotonic() >= due:
+            share = f" of {total / 1e6:.1f} MB ({done / total:.0%})" if total else " MB"
+            print(f"\r{name}: {done / 1e6:.1f}{share}", end="", file=sys.stderr, flush=True)
+            due, end = time.monotonic() + 0.2, "\n"
 
-    def show(self, done: int, total: int | None) -> None:
-        """Write how much has arrived, five times a second at most."""
-        if time.monotonic() < self._next:
-            return
-        share = f" of {total / 1e6:.1f} MB ({done / total:.0%})" if total else " MB"
-        print(f"\r{self._name}: {done / 1e6:.1f}{share}", end="", file=sys.stderr, flush=True)
-        self._shown, self._next = True, time.monotonic() + 0.2
-
-    def close(self) -> None:
-        """End the line."""
-        if self._shown:
-            print(file=sys.stderr)
+    try:
+        yield show
+    finally:
+        print(end=end, file=sys.stderr)

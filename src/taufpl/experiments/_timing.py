@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -114,12 +114,9 @@ def run_fit(trial: Trial, settings: RunSettings) -> list[Row]:
 
 def seconds(call: Callable[[], object], *, budget: float = 1.0, most: int = 15) -> float:
     """The least time of several calls: as many as fit into a budget, one at least."""
-    times: list[float] = []
-    while not times or (sum(times) < budget and len(times) < most):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return min(times)
+    first = timeit.timeit(call, number=1)
+    again = min(most - 1, int(budget / first))
+    return min([first, *timeit.repeat(call, number=1, repeat=again)])
 
 
 def slope(points: Iterable[tuple[float, float]]) -> float:
