@@ -38,17 +38,17 @@ def demo_command(
     require("matplotlib", "plot", "to draw the demo")
     folder.mkdir(parents=True, exist_ok=True)
     X, y = load_spambase(return_X_y=True, as_frame=True)
-    # A mail that came twice is no new evidence, and must not lie on both sides of the division.
+    # A copy of a mail is no new evidence, and must not lie on both sides of the division.
     different = ~X.duplicated()
     X, y = X[different], y[different]
     X, new_X, y, new_y = train_test_split(X, y, test_size=1 / 3, stratify=y, random_state=0)
     models, rows = {}, []
     with working("fitting") as tell:
-        for name, fitted in _ways(X, np.asarray(y)).items():
+        for name, fit_model in _fits(X, np.asarray(y)).items():
             tell(f"fitting {name}")
             began = time.perf_counter()
-            models[name] = fitted()
-            rows.append(_judge(name, models[name], time.perf_counter() - began, new_X, new_y))
+            models[name] = fit_model()
+            rows.append(_evaluate(name, models[name], time.perf_counter() - began, new_X, new_y))
         tell("drawing")
         files = _write(models, new_X, new_y, folder)
     document = {
@@ -65,8 +65,8 @@ def demo_command(
         _print(document)
 
 
-def _ways(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
-    """Five ways to a screen, each as a function that fits it."""
+def _fits(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
+    """Five ways to screen, each a function that returns a fitted model."""
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     boosting = HistGradientBoostingClassifier(random_state=0)
     paper = TauFPLClassifier(TAU, ranking="paper", tau_scale=1.0, threshold="oob", delta=None, random_state=0)
@@ -80,15 +80,15 @@ def _ways(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _fit_ours(X: Any, y: Any) -> Any:
-    """What `taufpl fit` does: the scale of the columns, too, is learned from the rows that train."""
+    """The model of `taufpl fit`, which learns the scale of the columns, too, from the training rows alone."""
     options = FitOptions(tau=TAU)
     train = screen_for(1, options).training_rows(y)
     columns = tuple(LayoutColumn(str(name), "number") for name in X.columns)
     return fit(TrainingRows(X.copy(), y, Layout(columns, None), 0, 1, train=train), options)
 
 
-def _judge(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:
-    """Count on rows that were held out of everything."""
+def _evaluate(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:
+    """The rates of a model on rows that no model has seen, and what it guarantees."""
     flagged = np.asarray(model.predict(new_X) == 1)
     head = head_of(model)
     fpr = float(flagged[new_y == 0].mean())
@@ -105,24 +105,18 @@ def _judge(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dic
 
 def _write(models: dict[str, Any], X: Any, y: Any, folder: Path) -> list[str]:
     """ROC curves and scores as pictures, and the report on ours."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 5.5), layout="constrained")
+    roc, scores = (Figure(figsize=size, layout="constrained") for size in ((7, 5.5), (7, 5)))
+    axes = roc.add_subplot()
     for name in (_OURS, "logistic regression", "gradient boosting, guarded"):
         ROCDisplay.from_estimator(models[name], X, y, tau=TAU, name=name, ax=axes)
-    second, lower = plt.subplots(figsize=(7, 5), layout="constrained")
-    ScoreDisplay.from_estimator(models[_OURS], X, y, ax=lower)
-    files = []
-    for name, picture in (("roc.png", figure), ("scores.png", second)):
+    ScoreDisplay.from_estimator(models[_OURS], X, y, ax=scores.add_subplot())
+    for name, picture in (("roc.png", roc), ("scores.png", scores)):
         with written_whole(folder / name) as draft:
             picture.savefig(draft, dpi=120, format="png")
-        plt.close(picture)
-        files.append(str(folder / name))
     report = write_report(models[_OURS], X, y, folder / "report.html", title="Spam at 1 %", data_is_new=True)
-    return [*files, str(report)]
+    return [str(folder / "roc.png"), str(folder / "scores.png"), str(report)]
 
 
 def _print(document: dict[str, Any]) -> None:

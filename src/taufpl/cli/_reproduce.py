@@ -1,4 +1,4 @@
-"""``taufpl reproduce``."""
+"""``taufpl reproduce``: the paper's experiments, run again."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def reproduce_command(
 
 
 def _command_line() -> str:
-    """The command as it was given, without where it is installed."""
+    """The command as it was given, without the folder of the program."""
     return shlex.join(["taufpl", *sys.argv[1:]])
 
 
 class _Bar:
-    """A progress bar on stderr; nothing where that is no terminal."""
+    """A progress bar on standard error, if that is a terminal."""
 
     def __init__(self, name: str) -> None:
         console = Console(stderr=True)
