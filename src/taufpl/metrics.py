@@ -175,7 +175,7 @@ def tpr_at_fpr_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., flo
 
 
 class _ToleranceScorer(Scorer):
-    """What `make_scorer` makes, except that the positive class is the estimator's where none is named."""
+    """A scorer of scikit-learn that takes the positive class of the estimator where none is named."""
 
     def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any) -> float:
         classes = getattr(estimator, "classes_", ())

@@ -1,15 +1,15 @@
 r"""Partial Cholesky factor of a kernel matrix that is never formed.
 
-Let K be the matrix of k(x_i, x_j). A pivot p takes its share out of what is left of it::
+Let K be the matrix of k(x_i, x_j). A pivot p takes its share out of the residual R::
 
     R_0 = K,    f_j = R_{j-1}[:, p] / sqrt(R_{j-1}[p, p]),    R_j = R_{j-1} - f_j f_j'
 
 After r pivots, F = [f_1 .. f_r] gives F F' = K[:, S] K[S, S]^-1 K[S, :], the Nystroem approximation on the pivots S.
-What is left, R_r = K - F F', is positive semidefinite where K is. Its diagonal is known without any other entry of it,
+The residual R_r = K - F F' is positive semidefinite where K is. Its diagonal is known without any other entry of it,
 and bounds them all: \|R_ij\|^2 <= R_ii R_jj. So its trace is at once an error and a bound on every other error: the
 spectral norm of R_r is at most trace R_r, and so is its Frobenius norm.
 
-Pivots are the largest diagonal entry of what is left ("greedy"), or drawn with probabilities in proportion to the
+Pivots are the largest diagonal entry of the residual ("greedy"), or drawn with probabilities in proportion to the
 diagonal ("random": Chen, Epperly, Tropp & Webber, 2025). Both come in blocks, so that products of matrices do the work,
 and both in the very order, or distribution, that they would have one by one:
 
@@ -40,7 +40,7 @@ _BLOCK = 64
 _SMALLEST_BLOCK = 4
 # Beside the largest diagonal entry: a pivot this small is rounding; a diagonal entry this far below 0 is not.
 _ROUNDING = {np.dtype(np.float64): (1e-12, 1e-8), np.dtype(np.float32): (1e-5, 1e-3)}
-# What helps where a kernel that is known to be sound has lost its digits.
+# Advice where a kernel that is known to be positive semidefinite has lost its digits.
 _DECADES = " The values of X lie too many decades apart for it; scale or clip the features."
 
 
@@ -71,7 +71,7 @@ def partial_cholesky(
     rng: np.random.Generator,
     rows: Rows | None = None,
 ) -> PartialFactor:
-    """Factor the kernel matrix of some rows until the trace of what is left is small, or pivots are enough.
+    """Factor the kernel matrix of some rows until the trace of the residual is small, or pivots are enough.
 
     Computed in double precision, in memory of n x n_components numbers and a few columns.
 
@@ -83,7 +83,7 @@ def partial_cholesky(
     n_components : int
         Most pivots.
     tol : float
-        Stop at trace R <= tol trace K. At 0, stop where what is left is rounding.
+        Stop at trace R <= tol trace K. At 0, stop where the residual is rounding.
     pivoting : {"random", "greedy"}
     rng : numpy.random.Generator
         Draws random pivots.
@@ -104,13 +104,13 @@ def _factorise(growing: _GrowingFactor, tol: float, greedy: bool, rng: np.random
     while growing.goes_on(tol):
         if greedy:
             proposed, outside = _largest(growing.residual, block)
-            left = growing.left_between(proposed)
+            residual = growing.residual_between(proposed)
             least = np.full(len(proposed), max(outside, growing.floor))
         else:
             proposed = _draw(growing.residual, growing.floor, rng)
-            left = growing.left_between(proposed)
-            least = np.maximum(rng.random(len(proposed)) * left.diagonal(), growing.floor)
-        positions, columns = _eliminate(left, least, growing.room, greedy=greedy)
+            residual = growing.residual_between(proposed)
+            least = np.maximum(rng.random(len(proposed)) * residual.diagonal(), growing.floor)
+        positions, columns = _eliminate(residual, least, growing.room, greedy=greedy)
         if positions:
             growing.append(proposed[positions], np.column_stack(columns)[positions])
         block = min(_BLOCK, max(_SMALLEST_BLOCK, 2 * len(positions)))
@@ -118,7 +118,7 @@ def _factorise(growing: _GrowingFactor, tol: float, greedy: bool, rng: np.random
 
 
 class _GrowingFactor:
-    """A factor F that gets more columns, with the diagonal of what is left, K - F F'."""
+    """A factor F that gets more columns, with the diagonal of the residual, K - F F'."""
 
     def __init__(self, kernel: Kernel, X: Any, n_components: int, rows: Rows | None) -> None:
         self.kernel, self.X = kernel, X
@@ -141,12 +141,12 @@ class _GrowingFactor:
         return self.factor.shape[1] - len(self.pivots)
 
     def goes_on(self, tol: float) -> bool:
-        """Whether there is room, and something left to explain."""
+        """Whether there is room for columns, and the residual is neither small nor rounding."""
         error = self.path[-1] if len(self.path) else 1.0
         return self.room > 0 and error > tol and bool(self.residual.max() > self.floor)
 
-    def left_between(self, rows: Rows) -> Matrix:
-        """Block of K - F F' between some rows; a diagonal entry that is rounding is corrected, to be no pivot again."""
+    def residual_between(self, rows: Rows) -> Matrix:
+        """Block of the residual between rows; a diagonal entry that is rounding is corrected, to be no pivot again."""
         values = np.empty((len(rows), len(rows)))
         self._against(rows)(self.own[rows], values)
         if not np.abs(values - values.T).max() <= self.slack:
@@ -187,12 +187,12 @@ class _GrowingFactor:
         self.pivots = np.append(self.pivots, pivots)
         lowest = float(self.residual.min())
         if not lowest >= -self.slack:
-            self._refuse(f"after {last} pivots {lowest:.3g} is left of some k(x, x), which may not be negative")
+            self._refuse(f"after {last} pivots the residual of some k(x, x) is {lowest:.3g}, which may not be negative")
 
     def finish(self, tol: float) -> PartialFactor:
         """The factor up to the first pivot at which the error is small enough."""
-        # For the checks of `left_between`, on rows that may never have been proposed.
-        self.left_between(np.unique(np.linspace(0, len(self.factor) - 1, _BLOCK).astype(np.intp)))
+        # For the checks of `residual_between`, on rows that may never have been proposed.
+        self.residual_between(np.unique(np.linspace(0, len(self.factor) - 1, _BLOCK).astype(np.intp)))
         small_enough = np.flatnonzero(self.path <= tol)
         n_kept = int(small_enough[0]) + 1 if small_enough.size else len(self.pivots)
         surplus = self.factor[:, n_kept : len(self.pivots)]
@@ -218,11 +218,11 @@ class _GrowingFactor:
             )
 
     def _check_block(self, left: Matrix, residual: Vector) -> None:
-        """Compare what is left between some rows with what is known of its diagonal."""
+        """Compare a block of the residual with the diagonal of it that is known."""
         if not np.abs(left.diagonal() - residual).max() <= self.slack:
             if self._has_known_form:
                 raise ValueError(
-                    f"The kernel ({self.kernel.function}) is too uneven: rounding hides what is left of some k(x, x)."
+                    f"The kernel ({self.kernel.function}) is too uneven: rounding hides the residual of some k(x, x)."
                     + _DECADES
                 )
             raise ValueError(
@@ -231,7 +231,7 @@ class _GrowingFactor:
             )
         bound = np.sqrt(np.maximum(residual, 0.0))
         if (np.abs(left) > np.outer(bound, bound) + self.slack).any():
-            self._refuse("what is left of some k(x, y) is more than k(x, x) and k(y, y) allow")
+            self._refuse("the residual of some k(x, y) is more than those of k(x, x) and k(y, y) allow")
 
     def _refuse(self, what: str) -> NoReturn:
         name = self.kernel.function if isinstance(self.kernel.function, str) else "a callable"
@@ -258,28 +258,28 @@ def _largest(residual: Vector, count: int) -> tuple[Rows, float]:
 
 
 def _draw(residual: Vector, floor: float, rng: np.random.Generator) -> Rows:
-    """Independent rows, with probabilities in proportion to what is left of them."""
+    """Independent rows, with probabilities in proportion to their residuals."""
     sums = np.cumsum(np.where(residual > floor, residual, 0.0))
     drawn = np.searchsorted(sums, rng.random(_BLOCK) * sums[-1], side="right")
     return np.minimum(drawn, len(residual) - 1)
 
 
-def _eliminate(left: Matrix, least: Vector, room: int, *, greedy: bool) -> tuple[list[int], list[Vector]]:
-    """Positions of pivots among proposed rows, and their columns of the factor; `left` is overwritten.
+def _eliminate(residual: Matrix, least: Vector, room: int, *, greedy: bool) -> tuple[list[int], list[Vector]]:
+    """Positions of pivots among proposed rows, and their columns of the factor; `residual` is overwritten.
 
-    A row becomes a pivot if its diagonal entry of what is left is at least `least`. Greedily, the row with the largest
+    A row becomes a pivot if its diagonal entry of the residual is at least `least`. Greedily, the row with the largest
     entry is next until that is too small; else every row has its turn.
     """
     positions: list[int] = []
     columns: list[Vector] = []
-    for turn in range(len(left)):
-        row = int(np.argmax(left.diagonal())) if greedy else turn
-        if len(positions) == room or (greedy and not left[row, row] >= least[row]):
+    for turn in range(len(residual)):
+        row = int(np.argmax(residual.diagonal())) if greedy else turn
+        if len(positions) == room or (greedy and not residual[row, row] >= least[row]):
             break
-        if left[row, row] >= least[row]:
-            column = left[:, row] / np.sqrt(left[row, row])
-            column[positions] = 0.0  # what is left of a pivot is rounding
-            left -= np.outer(column, column)
+        if residual[row, row] >= least[row]:
+            column = residual[:, row] / np.sqrt(residual[row, row])
+            column[positions] = 0.0  # the residual of a pivot is rounding
+            residual -= np.outer(column, column)
             positions.append(row)
             columns.append(column)
     return positions, columns

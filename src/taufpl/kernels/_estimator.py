@@ -1,4 +1,4 @@
-"""What all estimators with a kernel share: its parameters, validation of rows, and tags."""
+"""The base of all estimators with a kernel: its parameters, validation of rows, and tags."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     Parameters
     ----------
     n_components : int, default=500
-        Most landmarks. There are fewer where `tol` is reached before, or the rows are.
+        Most landmarks. There are fewer where `tol` is reached before, or rows are fewer.
     kernel : str or callable, default="rbf"
         "linear", "rbf", "poly", "sigmoid", "laplacian", "chi2", "cosine", "precomputed", a kernel of
         :mod:`sklearn.gaussian_process.kernels`, or a function of two rows; see :func:`taufpl.kernels.make_kernel`.
-        It must be positive semidefinite: where a negative pivot shows that it is not, there is an error.
+        It must be positive semidefinite: a negative pivot, which shows that it is not, is refused.
     gamma : float or {"median", "scale", "auto"}, default="median"
         Scale of the kernel; "median" is 1 over the median squared distance between rows.
     degree : int, default=3
@@ -57,7 +57,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     tol : float, default=1e-6
         Stop at this relative error, trace(K - F F') / trace K, among the candidates.
     pivoting : {"random", "greedy"}, default="random"
-        Landmarks with probabilities in proportion to what is left of the rows, or always the row of which most is left.
+        Landmarks with probabilities in proportion to the residuals of the rows, or always the row with the largest one.
         Random landmarks are chosen faster and leave out less, as a rule; greedy ones reach for rows that lie alone, and
         need no chance where all rows are candidates.
     n_candidates : int or None, default=20000
@@ -207,7 +207,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return self._map.features(self._validated(X, dtype=_DTYPES, reset=False))[0]
 
     def residuals(self, X: Any) -> Vector:
-        r"""What the features leave out of each row: res(x) = k(x, x) - \|phi(x)\|^2, at least 0.
+        r"""The residual of each row, which the features leave out: res(x) = k(x, x) - \|phi(x)\|^2, at least 0.
 
         For all rows x and y, new or not, (k(x, y) - phi(x) . phi(y))^2 <= res(x) res(y), up to rounding. A row that is
         far from all landmarks has res(x) near k(x, x): a model on the features knows little about it.
@@ -246,7 +246,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return X, kernel.diagonal(X), chosen, rows
 
     def _keep_error(self, residual: Vector, diagonal: Vector) -> None:
-        # Rounding may make what is left of a row negative; that must not make up for another row.
+        # Rounding may make the residual of a row negative; that must not make up for another row.
         self.residual_trace_ = float(np.maximum(residual, 0.0).sum())
         self.relative_error_ = self.residual_trace_ / float(diagonal.sum())
 

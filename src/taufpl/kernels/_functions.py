@@ -72,7 +72,7 @@ class Kernel:
 
     @property
     def has_gamma(self) -> bool:
-        """Whether gamma makes a difference."""
+        """Whether the values of the kernel depend on gamma."""
         return isinstance(self.function, str) and self.function in WITH_GAMMA
 
     def between(self, X: Any, Y: Any = None) -> Array:
@@ -83,7 +83,7 @@ class Kernel:
         X : ndarray or sparse matrix of shape (n, d)
             Rows that are checked. "precomputed": the values of the kernel, of shape (n, n_fitted).
         Y : ndarray or sparse matrix of shape (p, d), default=None
-            None: X itself. "precomputed": integer positions of columns of X; anything else stands for all of them.
+            None: X itself. "precomputed": integer positions of columns of X; anything else stands for all columns.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How far rounding can move a score sum_i c_i k(x_i, x), in units of eps.
+"""Bounds on the rounding of a score sum_i c_i k(x_i, x), in units of eps.
 
 A score of one row may differ from the score of the same row in a batch: products of matrices sum in another order. So
 does each k(x, y) that is computed from a product, and by more than eps k(x, y) where k is a steep function of it. In
@@ -26,7 +26,7 @@ Vector = NDArray[np.float64]
 
 
 def score_sizes(kernel: Kernel, X: Any, support: NDArray[np.intp], weights: Vector) -> Vector:
-    """What, times eps, bounds the rounding of the score of each row.
+    """A number for each row that, times eps, bounds the rounding of its score.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def score_sizes(kernel: Kernel, X: Any, support: NDArray[np.intp], weights: Vect
 
 
 def _squares(gamma: float, X: Any, support: NDArray[np.intp]) -> Vector:
-    """Values of gamma |x - s|^2, for the s that distances from the support are computed around; 0 where none counts.
+    """Values of gamma |x - s|^2, s the middle about which distances from the support are computed; 0 for far rows.
 
     Of dense rows, two that are both beyond FAR have a distance by their difference, which rounds by no more than eps of
     itself. Of one beyond 4 FAR and one within FAR, the kernel is next to 0, and so is its rounding.
@@ -62,7 +62,7 @@ def _squares(gamma: float, X: Any, support: NDArray[np.intp]) -> Vector:
 
 
 def _lengths(kernel: Kernel, X: Any) -> tuple[Vector, float, float]:
-    """u(x), and by what u(x) u(y) is multiplied, and what is added to it."""
+    """u(x), a factor and a constant: k(x, y) rounds by factor u(x) u(y) + constant."""
     if kernel.function in ("poly", "polynomial"):
         bases = kernel.gamma * square_sums(X) + abs(kernel.coef0)
         return bases ** (0.5 * kernel.degree), kernel.degree + 1.0, 0.0

@@ -40,7 +40,7 @@ def resolve_gamma(gamma: Any, kernel: str, X: Any) -> float:
 
 
 def _one_over(size: float) -> float:
-    """1/size; 1 where all rows are equal, and any gamma does."""
+    """1/size; 1 where all rows are equal, so that gamma makes no difference."""
     return 1.0 / size if size > 0 else 1.0
 
 

@@ -37,7 +37,7 @@ class FPRMonitor:
     at most delta (Ville's inequality). `alarm` is raised at that moment.
 
     **The change detector** asks whether the rate has been above tau since some time. A good past pays for a bad present
-    in the test; here a new gambler starts with 1 before every negative, and R_n is what all of them have. While
+    in the test; here a new gambler starts with 1 before every negative, and R_n is the wealth of all gamblers. While
     the rate keeps to the tolerance R_n is expected to grow by at most 1 a negative. `change` is signalled where it
     reaches `run_length`: then falsely at most once in that many negatives, on average, and among the first n negatives
     with probability at most n / run_length.
@@ -60,7 +60,7 @@ class FPRMonitor:
     Attributes
     ----------
     n_seen, n_false_alarms : int
-        Negatives fed so far, and those of them that were flagged; events where events were given.
+        Negatives fed so far, and how many of these were flagged; events where events were given.
     alarm : bool
         Whether the test has raised its alarm. It stays until `reset`.
     alarm_at : int or None
@@ -154,7 +154,7 @@ class FPRMonitor:
         Parameters
         ----------
         n_false_alarms, n_negative : int
-            How many of the batch's labelled negatives were predicted positive, and how many there were.
+            Labelled negatives of the batch that were predicted positive, and all its labelled negatives.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class FPRMonitor:
 
     @property
     def verdict(self) -> Literal["within", "left", "open"]:
-        """What is proven about the rate, each word wrong with probability at most delta over all looks together.
+        """The proven statement about the rate, wrong with probability at most delta over all looks together.
 
         "left": the test's alarm has been raised; the rate has been above tau. "within": the upper bound on the mean
         rate is at most tau, and no change has been signalled, after which the mean would speak of the past. "open":
@@ -281,7 +281,7 @@ def _check_run_length(run_length: Any, tau: float) -> float:
     if not number >= least:
         raise ValueError(
             f"run_length must be at least {_LEAST_ALLOWED} / tau = {least:g} negatives, got {run_length!r}. "
-            "It is how many negatives there are to a false signal of the change detector, on average."
+            "It is the mean number of negatives to a false signal of the change detector."
         )
     return number
 

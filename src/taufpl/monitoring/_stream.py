@@ -14,7 +14,7 @@ from taufpl.monitoring._wealth import Counts, Floats, log_wealth, lower_bounds, 
 
 # Rows of a batch that are taken at a time, to keep the memory of their statistics small.
 _BLOCK = 65_536
-# Points kept for a plot. When there are more, every second one goes.
+# Most points kept for a plot. When there are more, every second point is dropped.
 _MOST_POINTS = 1024
 
 

@@ -47,7 +47,7 @@ def lower_bounds(n_false: Counts, n_seen: Counts, delta: float) -> Floats:
 
 
 def upper_bounds(n_false: Counts, n_seen: Counts, delta: float) -> Floats:
-    """The smallest rate that bets BELOW it reject; 1 where they reject none. As `lower_bounds`, mirrored."""
+    """The smallest rate that bets BELOW it reject; 1 where they reject none. See `lower_bounds`."""
     return _rejected_end(n_false, n_seen, delta, BELOW, np.ones(n_seen.size))
 
 

@@ -40,7 +40,7 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
         It knows the levels.
     categories_ : list of ndarray
         All levels of each column, rare ones included. A missing value is a level where training rows had one: None
-        among the texts of a frame, whatever stood for it there; in arrays None and NaN are two.
+        among the texts of a frame, whatever stood for it there; in arrays None and NaN are two levels.
     shares_ : ndarray of shape (n_features_out,)
         What an unknown level becomes: for every feature the share of training rows in which it is 1.
     n_samples_seen_ : int

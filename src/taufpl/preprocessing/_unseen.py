@@ -1,4 +1,4 @@
-"""Values that training never saw: unknown levels, gaps where there were none, numbers outside the range."""
+"""Values that training never saw: unknown levels, missing values where none were, numbers outside the range."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class TrainingColumn:
-    """What the training rows had in one column.
+    """Values of one column in the training rows.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class TrainingColumn:
 
 @dataclass(slots=True)
 class ColumnCounts:
-    """What new rows have in one column.
+    """Counts of unseen values of one column in new rows.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class ColumnCounts:
 
 
 class UnseenCounter:
-    """Counts, over batches of new rows, what the training rows never had, by column.
+    """Counts, over batches of new rows, the values of each column that the training rows never had.
 
     Everything is counted; what chance explains is not remarked on. With m new rows a column is remarkable for
 
@@ -164,7 +164,7 @@ class UnseenCounter:
             _keep_examples(counts.examples, values[unknown])
 
     def remarks(self) -> list[str]:
-        """What is remarkable, one sentence for a column and kind of value, without a full stop."""
+        """Remarks on unseen values, one sentence for a column and kind of value, without a full stop."""
         return [sentence for column in self.columns for _, sentence in self._remarks(column)]
 
     def record(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class UnseenCounter:
         return [(kind, f"{column.name}: {_share(count, self.n_rows)} {text}") for kind, text, count in found]
 
     def _exceeds(self, count: int, n_rows: int, ordinary: float) -> bool:
-        """Whether a share is certainly above what is ordinary: its lower bound is."""
+        """Whether the lower bound of a share is above an ordinary share."""
         return count > ordinary * n_rows and share_lower_bound(count, n_rows, self._error) > ordinary
 
     def _ordinary_missing(self, column: TrainingColumn) -> float:

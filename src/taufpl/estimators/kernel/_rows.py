@@ -69,22 +69,10 @@ class Approximation:
 
 @dataclass(frozen=True, slots=True)
 class KernelRows:
-    """Training rows, a kernel, and the features F that it gives them.
+    """Training rows X (or their precomputed kernel matrix) with the features F that a kernel gives them.
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix
-        The rows; "precomputed": their kernel matrix.
-    operator : Operator
-        F, of shape (n, r).
-    pivots, triangle : ndarray of shape (r,) and of shape (r, r)
-        The landmarks among the rows, and their rows of F, lower.
-    residual : ndarray of shape (n,)
-        Diagonal of E.
-    trace : float
-        Of K.
-    exact : bool
-        Whether E is rounding.
+    F is the operator, of shape (n, r). The pivots are the landmarks among the rows, the lower triangle their rows of F.
+    The residual is the diagonal of E; it is rounding if the features are exact. The trace is that of K.
     """
 
     kernel: Kernel

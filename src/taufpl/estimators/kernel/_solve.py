@@ -96,7 +96,7 @@ def rank_rows(
 
 
 def _refined_candidates(first: KernelRanking) -> Rows:
-    """Rows with a dual weight; where they are few, the first of the other landmarks fill up the number."""
+    """Rows with a dual weight; where they are fewer than the landmarks, the first of the other landmarks too."""
     result, pivots = first.ranking.result, first.rows.pivots
     support = np.flatnonzero(first.problem.row_weights(result.alpha, result.beta))
     others = pivots[~np.isin(pivots, support)][: max(0, pivots.size - support.size)]
@@ -153,7 +153,7 @@ def _linked(problem: RankingProblem, result: Result, tol: float) -> Result | Non
 def left_out(rows: KernelRows, support: Rows, weights: Vector) -> float:
     """An upper bound on a' E a for weights of some rows, by groups of rows."""
     size = int(min(max(_MOST_VALUES // support.size, 1), _LARGEST_GROUP))
-    # Groups are drawn at random, so that what is left of the rows of one group points in all directions.
+    # Groups are drawn at random, so that the residuals of the rows of one group point in all directions.
     order = np.random.default_rng(0).permutation(support.size)
     total = 0.0
     for start in range(0, support.size, size):

@@ -27,7 +27,7 @@ from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import share_above
 
 Vector = NDArray[np.float64]
-# What identifies a candidate on every fold: its family and its settings there.
+# A candidate is identified on every fold by its family and its settings.
 Name = tuple[str, *tuple[float, ...]]
 
 # Candidates only have to be told apart, and an early end regularises: recall is a little higher than at 1e-2.
@@ -127,7 +127,7 @@ def constant_direction(X: Any) -> Vector:
     The features of the levels of a column sum to 1, so that v is there wherever levels are encoded. A multiple of v in
     the weights changes no order among rows of X, but moves every row whose level is unknown, all of whose features are
     0. Weights come by it as a part of the intercept: liblinear penalises that of a support vector machine, so that a
-    part is cheaper in w, and logistic regression leaves some there when it ends early. As w lies in the span of the
+    part is cheaper in w, and logistic regression leaves a part there when it ends early. As w lies in the span of the
     rows, w - (w.u) u has no such part in any of the columns. Candidates that are rankings have no intercept.
     """
     n_rows, n_features = X.shape
@@ -213,7 +213,7 @@ def as_good_as_best(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.
 
         { c : p_c >= p - sqrt(p (1 - p) / m) },   p = max over c of p_c
 
-    Of more than five the ones with the highest shares are taken, of equals the simpler.
+    Of more than five, those with the highest shares are taken; of equal shares, the simpler.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def _svm(X: Any, is_positive: NDArray[np.bool_], cost: float, strength: float) -
 
 
 def _fitted(model: Any, X: Any, is_positive: NDArray[np.bool_]) -> Vector:
-    """Coefficients, converged or not: held-out rows are the judge of them."""
+    """Coefficients, converged or not: held-out rows will judge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         coef: Vector = model.fit(X, is_positive).coef_[0]

@@ -89,17 +89,14 @@ def rank(
     *,
     goes_on: bool = False,
 ) -> Ranking:
-    """The convex ranking, or, where some of the positives are given up, the trimmed one.
+    """The convex ranking of a problem, or, where only a share of the positives is kept, the trimmed one.
 
     Parameters
     ----------
-    problem : RankingProblem
-        The data, k and reg.
-    share : float
-        Share of the positives that are kept.
+    problem, share, choice
+        As in `fit_trimmed`.
     tau : float
-        Tolerance that starts are found for.
-    choice : SolverChoice
+        Tolerance that starts of the trimmed ranking are found for.
     start : Result, default=None
         Of a neighbouring problem: where the convex solver starts, and one more direction for the trimmed ranking.
     callback : callable, default=None
@@ -134,28 +131,18 @@ def fit_trimmed(
     starts: Sequence[Vector],
     max_alternations: int = 10,
 ) -> TrimmedRanking:
-    """Minimise the trimmed objective from each start; keep the lowest.
+    """Minimise the trimmed objective from each start, by at most this many alternations, and keep the lowest.
 
     Parameters
     ----------
     problem : RankingProblem
         The data, k and reg.
     share : float
-        Share of the positives that are kept, above 0 and at most 1. At 1 it is the convex problem.
+        Share of the positives that are kept, above 0 and at most 1. At 1 it is the convex problem, without starts.
     choice : SolverChoice
     starts : sequence of ndarray of shape (d,)
         Directions, at least one that is not 0: along a path, the solution of a neighbour.
     max_alternations : int, default=10
-        Bound on the alternations from each start.
-
-    Returns
-    -------
-    TrimmedRanking
-
-    Raises
-    ------
-    ValueError
-        If no start is a direction, or `share` is out of range.
     """
     count = kept_count(share, problem.n_positive)
     before = problem.operator.n_passes
@@ -186,15 +173,11 @@ def trimmed_path(
     start: Vector,
     max_alternations: int = 5,
 ) -> Iterator[tuple[float, TrimmedRanking]]:
-    """A trimmed ranking for each reg, largest first, each from the one before.
+    """Yield each reg, largest first, with its trimmed ranking, which starts from the one before.
 
     A ranking that collapses is passed over as a start. Where its first alternation collapses, those of smaller regs do
     too: from the same direction they choose the same positives, and a collapse of the problem on these does not depend
     on reg.
-
-    Yields
-    ------
-    reg, ranking
     """
     hopeless: TrimmedRanking | None = None
     for reg in sorted(set(regs), reverse=True):
