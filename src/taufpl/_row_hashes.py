@@ -103,6 +103,11 @@ def times_by_chance(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDA
     return times, most
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT, or pandas' NA."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
 def _splitmix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Finaliser of splitmix64, in place: one to one, and every bit of x reaches every bit of the result."""
     x ^= x >> np.uint64(30)
@@ -149,7 +154,7 @@ class _Words(dict[Any, int]):
         self._missing = int(self.numbers(np.array([np.nan]))[0])
 
     def __missing__(self, value: Any) -> int:
-        if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+        if is_missing(value):
             return self._missing
         if len(self) >= _OBJECTS:
             self.clear()

@@ -23,6 +23,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from taufpl._row_hashes import is_missing
 from taufpl.exceptions import ExportError
 from taufpl.preprocessing import LevelEncoder
 
@@ -52,23 +53,14 @@ class Imputation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """One column of an encoder of levels.
+    """One column of an encoder of levels: the output features of each category that was seen, and of any other value.
 
-    Attributes
-    ----------
-    categories : list
-        Values that were seen; None stands for a missing one.
-    outputs : list of int or None
-        The output feature that is 1 for each category; None where all outputs are 0.
-    n_outputs : int
-    unknown : ndarray of shape (n_outputs,) or None
-        Outputs for a value that was not seen; None where the encoder would raise.
+    None stands for a missing value among the categories, and in the place of `unknown` where the encoder would raise.
     """
 
     categories: list[Any]
-    outputs: list[int | None]
-    n_outputs: int
-    unknown: Vector | None
+    outputs: Vector  # of shape (n_categories, n_outputs)
+    unknown: Vector | None  # of shape (n_outputs,)
 
 
 class PipelineVisitor(Protocol[FeaturesT]):
@@ -150,11 +142,6 @@ def _scaling(step: Any) -> Scaling | None:
     return None
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or pandas' NA."""
-    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
-
-
 def _imputation(step: SimpleImputer) -> Imputation:
     if not is_missing(step.missing_values):
         raise ExportError(
@@ -169,24 +156,19 @@ def _imputation(step: SimpleImputer) -> Imputation:
 
 def _encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
     """What an encoder does, asked from itself: dropped and infrequent categories need no special case."""
-    inner = step.encoder_ if isinstance(step, LevelEncoder) else step
-    ends = np.cumsum(inner._n_features_outs)
-    places = [slice(end - width, end) for end, width in zip(ends, inner._n_features_outs, strict=True)]
-    encodings = []
-    for column, place in enumerate(places):
-        values, outputs = inner.categories_[column], _outputs(inner, column, place)
-        unknown = (
-            step.shares_[place]
-            if isinstance(step, LevelEncoder)
-            else _unknown(inner, column, outputs, place.stop - place.start)
-        )
+    encoder = step.encoder_ if isinstance(step, LevelEncoder) else step
+    encodings, start = [], 0
+    for column, (values, width) in enumerate(zip(encoder.categories_, encoder._n_features_outs, strict=True)):
+        place = slice(start, start := start + int(width))
+        outputs = _outputs(encoder, column, place)
+        unknown = step.shares_[place] if isinstance(step, LevelEncoder) else _unknown(encoder, column, outputs)
         categories = [None if is_missing(value) else value for value in values.tolist()]
-        encodings.append(Encoding(categories, outputs, int(place.stop - place.start), unknown))
+        encodings.append(Encoding(categories, outputs, unknown))
     return encodings
 
 
-def _outputs(encoder: OneHotEncoder, column: int, place: slice) -> list[int | None]:
-    """The output that is 1 for each category of a column, found by encoding one row for each."""
+def _outputs(encoder: OneHotEncoder, column: int, place: slice) -> Vector:
+    """What the encoder makes of rows that have each category of a column."""
     values = encoder.categories_[column]
     numeric = values.dtype.kind in "biuf" and len({each.dtype.kind for each in encoder.categories_}) == 1
     probe = np.empty((len(values), len(encoder.categories_)), dtype=None if numeric else object)
@@ -195,18 +177,14 @@ def _outputs(encoder: OneHotEncoder, column: int, place: slice) -> list[int | No
     with warnings.catch_warnings():
         # The encoder may know names of columns, and the probe has none.
         warnings.simplefilter("ignore", UserWarning)
-        block = encoder.transform(probe)[:, place]
-    dense = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
-    return [int(np.flatnonzero(row)[0]) if row.any() else None for row in dense]
+        made = encoder.transform(probe)[:, place]
+    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
 
 
-def _unknown(encoder: OneHotEncoder, column: int, outputs: list[int | None], width: int) -> Vector | None:
+def _unknown(encoder: OneHotEncoder, column: int, outputs: Vector) -> Vector | None:
     if encoder.handle_unknown == "error":
         return None
-    row = np.zeros(width)
     rare = getattr(encoder, "infrequent_categories_", [None] * (column + 1))[column]
-    if encoder.handle_unknown != "ignore" and rare is not None:
-        output = outputs[int(np.flatnonzero(encoder.categories_[column] == rare[0])[0])]
-        if output is not None:
-            row[output] = 1.0
-    return row
+    if encoder.handle_unknown == "ignore" or rare is None:
+        return np.zeros(outputs.shape[1])
+    return outputs[int(np.flatnonzero(encoder.categories_[column] == rare[0])[0])]

@@ -11,7 +11,7 @@ import numpy as np
 
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
-from taufpl.persistence._pipeline import Encoding, Imputation, Scaling, visit
+from taufpl.persistence._pipeline import Encoding, Imputation, Scaling, Vector, visit
 from taufpl.persistence._unwrap import UnwrappedModel, unwrap
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
@@ -104,7 +104,8 @@ class LinearForm:
         self.constant += _rounded(weight * feature.constant)
         if feature.encoding is not None:
             key = (feature.column, feature.fill, feature.encoding)
-            self.encoded.setdefault(key, [Fraction(0)] * feature.encoding.n_outputs)[feature.output] += slope
+            n_outputs = feature.encoding.outputs.shape[1]
+            self.encoded.setdefault(key, [Fraction(0)] * n_outputs)[feature.output] += slope
             return
         term = self.numeric.setdefault(feature.column, NumericTerm())
         if feature.is_indicator:
@@ -125,14 +126,11 @@ def _rounded(value: Fraction) -> Fraction:
 
 
 def _category_term(fill: Any, encoding: Encoding, weights: list[Fraction]) -> CategoryTerm:
-    found: dict[Any, Fraction | None] = {
-        value: Fraction(0) if output is None else weights[output]
-        for value, output in zip(encoding.categories, encoding.outputs, strict=True)
-    }
-    unknown = None
-    if encoding.unknown is not None:
-        shares = map(Fraction, encoding.unknown.tolist())
-        unknown = sum((share * weight for share, weight in zip(shares, weights, strict=True)), start=Fraction(0))
+    def score(outputs: Vector) -> Fraction:
+        return sum((Fraction(outputs[place]) * weights[place] for place in np.flatnonzero(outputs)), start=Fraction(0))
+
+    found: dict[Any, Fraction | None] = dict(zip(encoding.categories, map(score, encoding.outputs), strict=True))
+    unknown = None if encoding.unknown is None else score(encoding.unknown)
     # An encoder that has seen missing values has them from an imputer that looks for others: None is not NaN.
     missing = found.pop(None) if None in found else found.get(fill, unknown)
     return CategoryTerm(found, missing, unknown)
@@ -202,7 +200,7 @@ class _FeatureVisitor:
         return [
             replace(_whole_column(feature, step), encoding=encoding, output=output)
             for feature, encoding in zip(features, encodings, strict=True)
-            for output in range(encoding.n_outputs)
+            for output in range(encoding.outputs.shape[1])
         ]
 
     def convert(self, features: list[Feature], step: Any) -> list[Feature]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._row_hashes import is_missing
 from taufpl.exceptions import ExportError
-from taufpl.persistence._pipeline import is_missing
 from taufpl.persistence._unwrap import UnwrappedModel
 from taufpl.persistence.onnx._graph import Columns, Graph
 

@@ -72,25 +72,22 @@ class TensorVisitor:
         return tuple(
             self._encoded(encoding, *self.graph.take(features, [column]))
             for column, encoding in enumerate(encodings)
-            if encoding.n_outputs
+            if encoding.outputs.size
         )
 
     def _encoded(self, encoding: Encoding, column: ColumnTensor) -> ColumnTensor:
         """A row with a one for its category, times the table of the outputs of each category."""
         graph, types = self.graph, self.graph.types
         same = graph.cast(self._equal(encoding.categories, column), types.DOUBLE)
-        table = np.zeros((len(encoding.categories), encoding.n_outputs))
-        for row, output in enumerate(encoding.outputs):
-            if output is not None:
-                table[row, output] = 1.0
-        tensor = graph.add("MatMul", same, graph.constant(table, "outputs"))
+        width = encoding.outputs.shape[1]
+        tensor = graph.add("MatMul", same, graph.constant(encoding.outputs, "outputs"))
         # A value that the encoder would refuse becomes NaN, and so does the score.
-        unknown = np.full(encoding.n_outputs, np.nan) if encoding.unknown is None else encoding.unknown
+        unknown = np.full(width, np.nan) if encoding.unknown is None else encoding.unknown
         if unknown.any():
             axes = graph.constant(np.array([1], dtype=np.int64))
             is_known = graph.cast(graph.add("ReduceSum", same, axes, keepdims=1), types.BOOL)
             tensor = graph.add("Where", is_known, tensor, graph.constant(unknown.reshape(1, -1)))
-        return ColumnTensor(tensor, encoding.n_outputs)
+        return ColumnTensor(tensor, width)
 
     def _equal(self, categories: list[Any], column: ColumnTensor) -> str:
         """Which category each value is, of shape (rows, categories)."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._row_hashes import is_missing
 from taufpl.operators import contents
 
 # Values that are hashed at once: enough for the hash to be the work, few enough to fit beside the data.
@@ -81,7 +82,7 @@ def _array(array: NDArray[Any]) -> Iterator[bytes]:
 
 def _value(value: Any) -> bytes:
     """A tag for the type, the length and the text, so that no two lists of values run into the same bytes."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+    if is_missing(value):
         return b"-"
     if isinstance(value, str):
         tag, text = "s", value
