@@ -90,7 +90,7 @@ def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, clien
     if not keep:
         chunks = settle_shared(chunks, groups)
         labels = settle_shared(labels, groups) if isinstance(labels, source.Chunks) and client is None else labels
-    plan = source.Plan(chunks, labels, groups, n_features)
+    plan = source.BlockPlan(chunks, labels, groups, n_features)
     return _in_this_process(plan) if client is None else place_on_workers(client, plan, keep)
 
 
@@ -109,7 +109,7 @@ def _current_client() -> Any:
     return client
 
 
-def _in_this_process(plan: source.Plan) -> LocalBlocks:
+def _in_this_process(plan: source.BlockPlan) -> LocalBlocks:
     """Blocks that are computed one at a time by each thread; never the whole array."""
     blocks = [lazy_block(plan.rows.loader(group), shape) for group, shape in zip(plan.groups, plan.shapes, strict=True)]
     states = [first_state(*plan.place(i), plan.load_labels(i)) for i in range(len(blocks))]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from taufpl.operators._convert import operator_on
-from taufpl.operators._rows import Rows, Vector
+from taufpl.operators._rows import Rows
 from taufpl.operators.remote._arrays import ArrayBlock, ArrayRows
 from taufpl.operators.remote._blocks import Block
 from taufpl.operators.remote._numpy import NumpyBlock
@@ -42,6 +42,10 @@ def as_block(X: Any) -> Block:
         return first.on(LazyRows(X, first.shape, exact=first.exact))
     rows = as_rows(X)
     return ArrayBlock(rows, rows.library) if isinstance(rows, ArrayRows) else NumpyBlock(rows)
+
+
+def _of_loaded(name: str) -> Callable[..., Any]:
+    return lambda self, *arguments, **options: getattr(self.loaded, name)(*arguments, **options)
 
 
 class LazyRows(Rows):
@@ -82,25 +86,8 @@ class LazyRows(Rows):
         """Let go of the rows."""
         self._loaded = None
 
-    def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
-        """x_i . w for each of the rows."""
-        return self.loaded.dot(w, rows, exact=exact)
-
-    def add(self, values: Any, rows: Any | None = None) -> Any:
-        """Sum of values_i x_i over the rows."""
-        return self.loaded.add(values, rows)
-
-    def moments(self, rows: Any, shift: Vector) -> tuple[Any, Any]:
-        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over the rows."""
-        return self.loaded.moments(rows, shift)
-
-    def squares(self, rows: Any | None, axis: int) -> Any:
-        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
-        return self.loaded.squares(rows, axis)
-
-    def take(self, rows: Any) -> Any:
-        """A copy of some rows."""
-        return self.loaded.take(rows)
+    # No method needs more than the rows.
+    dot, add, moments, squares, take = map(_of_loaded, ("dot", "add", "moments", "squares", "take"))
 
 
 def with_own_rows(block: Block) -> Block:

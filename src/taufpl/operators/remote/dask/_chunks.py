@@ -20,21 +20,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Loader:
-    """The part of a graph that some consecutive chunks come from, run as a whole wherever it is called.
-
-    Parameters
-    ----------
-    graph : dict
-        All that the chunks depend on, and nothing else.
-    keys : list
-        The chunks, in order.
-    """
+    """Some consecutive chunks, and the part of a graph that they come from, computed in the thread that calls it."""
 
     graph: dict[Any, Any]
     keys: list[Any]
 
     def __call__(self) -> Any:
-        """Compute the chunks in this thread, and join them to one array of rows."""
+        """Compute the chunks, and join them to one array of rows."""
         dask = require("dask", "dask", "for dask collections")
         return join_rows(dask.get(self.graph, self.keys))
 

@@ -13,10 +13,10 @@ import numpy as np
 from taufpl._extras import require
 from taufpl.operators.remote.dask._blocks import DaskBlocks
 from taufpl.operators.remote.dask._chunks import held_state, hold_rows, lazy_block
-from taufpl.operators.remote.dask._source import Chunks, Plan, Room, check_inside
+from taufpl.operators.remote.dask._source import BlockPlan, Chunks, Room, check_inside
 
 
-def place_on_workers(client: Any, plan: Plan, keep: bool) -> DaskBlocks:
+def place_on_workers(client: Any, plan: BlockPlan, keep: bool) -> DaskBlocks:
     """Hand out blocks, to be kept in memory or read for every task, and the states that they begin with."""
     # What is on the workers already stays where it is.
     homes = [None] * len(plan.groups) if plan.rows.has_futures else share_out(client.nthreads(), plan.shapes)
@@ -64,7 +64,7 @@ def _each(homes: Sequence[str | None], submit: Callable[[list[int], dict[str, An
     return futures
 
 
-def _kept(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
+def _kept(client: Any, plan: BlockPlan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
     dask = require("dask", "dask", "for dask collections")
     make, name = dask.delayed(hold_rows, pure=False), uuid4().hex
     parts = [
@@ -74,13 +74,13 @@ def _kept(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) ->
     return list(client.compute(parts, **where))
 
 
-def _read(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
+def _read(client: Any, plan: BlockPlan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
     loaders = [plan.rows.loader(plan.groups[i]) for i in numbers]
     shapes = [plan.shapes[i] for i in numbers]
     return list(client.map(lazy_block, loaders, shapes, pure=False, key="taufpl-rows", **where))
 
 
-def _states(client: Any, plan: Plan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
+def _states(client: Any, plan: BlockPlan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
     places = [plan.place(i) for i in numbers]
     if not isinstance(plan.labels, Chunks):
         labels = [plan.load_labels(i) for i in numbers]

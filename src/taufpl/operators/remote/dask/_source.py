@@ -30,15 +30,7 @@ _MOST_INSIDE = 1 << 24
 
 @dataclass(frozen=True)
 class Room:
-    """What there is to work with.
-
-    Attributes
-    ----------
-    n_threads : int
-        Threads in all.
-    memory : float
-        Bytes in all.
-    """
+    """Threads and bytes of memory that there are to work with, in all."""
 
     n_threads: int
     memory: float
@@ -63,20 +55,9 @@ class Room:
 
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of one collection, in order.
+    """The chunks of one collection, in order: the graph, and for each chunk its key, its rows and its bytes.
 
-    Attributes
-    ----------
-    graph : dict
-        What they are computed from.
-    keys : list
-        A key each.
-    sizes : list of int
-        Rows of each.
-    n_bytes : list of int
-        Bytes of each, once it is computed.
-    has_futures : bool
-        Whether some of it lies on the workers already: then only the scheduler can compute it.
+    Where some of the collection lies on the workers already (`has_futures`), only the scheduler can compute it.
     """
 
     graph: dict[Any, Any]
@@ -98,19 +79,8 @@ class Chunks:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Which chunks become which blocks.
-
-    Attributes
-    ----------
-    rows : Chunks
-        Of X.
-    labels : Chunks, list of ndarray, or None
-        Of y, cut as X is.
-    groups : list of list of int
-        The chunks of each block.
-    n_features : int
-    """
+class BlockPlan:
+    """Which chunks of X, and of y if there is one, become which blocks: a group of chunks each."""
 
     rows: Chunks
     labels: Chunks | list[Any] | None
