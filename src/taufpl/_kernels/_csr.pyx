@@ -9,8 +9,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 cdef extern from "simd/tickets.h":
-    int64_t ticket_take(int64_t *tickets) noexcept nogil
-    void ticket_done(int64_t *tickets) noexcept nogil
+    bint ticket_next(int64_t *tickets, int64_t *block, int64_t n_blocks) noexcept nogil
 
 ctypedef fused real:
     float
@@ -34,20 +33,15 @@ def dot(
     int64_t[::1] tickets,               # IN and OUT
 ):
     """out_i = x_i . w over the rows taken."""
-    cdef Py_ssize_t n = out.shape[0], block, n_blocks = (n + DOT_ROWS - 1) // DOT_ROWS
-    cdef const Py_ssize_t *taken = NULL
-    if rows is not None and n > 0:
-        taken = &rows[0]
+    cdef Py_ssize_t n = out.shape[0], n_blocks = (n + DOT_ROWS - 1) // DOT_ROWS
+    cdef const Py_ssize_t *taken = &rows[0] if rows is not None and n > 0 else NULL
+    cdef int64_t block = -1
     with nogil:
-        while True:
-            block = ticket_take(&tickets[0])
-            if block >= n_blocks:
-                break
+        while ticket_next(&tickets[0], &block, n_blocks):
             dot_block(
                 &indptr[0], &indices[0], &data[0], taken, block * DOT_ROWS, min(n, (block + 1) * DOT_ROWS),
                 &w[0], &out[0],
             )
-            ticket_done(&tickets[0])
     return n_blocks
 
 
@@ -76,21 +70,16 @@ def add(
 ):
     """partial_g = sum of v_i x_i over group g of the rows taken; a block is a group."""
     cdef Py_ssize_t n = v.shape[0], d = partial.shape[1], n_blocks = partial.shape[0]
-    cdef Py_ssize_t step = (n + n_blocks - 1) // n_blocks, block
-    cdef const Py_ssize_t *taken = NULL
-    if rows is not None and n > 0:
-        taken = &rows[0]
+    cdef Py_ssize_t step = (n + n_blocks - 1) // n_blocks
+    cdef const Py_ssize_t *taken = &rows[0] if rows is not None and n > 0 else NULL
+    cdef int64_t block = -1
     with nogil:
-        while True:
-            block = ticket_take(&tickets[0])
-            if block >= n_blocks:
-                break
+        while ticket_next(&tickets[0], &block, n_blocks):
             memset(&partial[block, 0], 0, d * sizeof(double))
             add_block(
                 &indptr[0], &indices[0], &data[0], taken, min(n, block * step), min(n, (block + 1) * step),
                 &v[0], &partial[block, 0],
             )
-            ticket_done(&tickets[0])
     return n_blocks
 
 
@@ -122,17 +111,14 @@ def gram(
     Whoever does a block walks over all the rows, but writes only that range: there are no copies of out to add
     up, and every entry is summed in the order of the rows, however the work was cut.
     """
-    cdef Py_ssize_t n = rows.shape[0], d = out.shape[0], block, n_blocks = bounds.shape[0] - 1
+    cdef Py_ssize_t n = rows.shape[0], d = out.shape[0], n_blocks = bounds.shape[0] - 1
+    cdef int64_t block = -1
     with nogil:
-        while True:
-            block = ticket_take(&tickets[0])
-            if block >= n_blocks:
-                break
+        while ticket_next(&tickets[0], &block, n_blocks):
             gram_range(
                 &indptr[0], &indices[0], &data[0], &rows[0], &weights[0], n, bounds[block], bounds[block + 1], d,
                 &out[0, 0],
             )
-            ticket_done(&tickets[0])
     return n_blocks
 
 

@@ -9,34 +9,22 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 cdef extern from "simd/tickets.h":
-    int64_t ticket_take(int64_t *tickets) noexcept nogil
-    void ticket_done(int64_t *tickets) noexcept nogil
+    bint ticket_next(int64_t *tickets, int64_t *block, int64_t n_blocks) noexcept nogil
 
 cdef extern from "simd/dense.h":
-    void dense_dot_f32(
-        const float *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t first, Py_ssize_t last,
-        Py_ssize_t d, const double *w, double *out
+    ctypedef void dense_product(
+        const void *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t first, Py_ssize_t last, Py_ssize_t d,
+        const double *given, double *out
     ) noexcept nogil
-    void dense_dot_f64(
-        const double *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t first, Py_ssize_t last,
-        Py_ssize_t d, const double *w, double *out
-    ) noexcept nogil
-    void dense_add_f32(
-        const float *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t first, Py_ssize_t last,
-        Py_ssize_t d, const double *v, double *out
-    ) noexcept nogil
-    void dense_add_f64(
-        const double *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t first, Py_ssize_t last,
-        Py_ssize_t d, const double *v, double *out
-    ) noexcept nogil
-    void dense_gram_f32(
-        const float *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t d,
+    ctypedef void dense_square(
+        const void *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t d,
         const double *weights, const double *shift, Py_ssize_t low, Py_ssize_t high, double *scratch, double *out
     ) noexcept nogil
-    void dense_gram_f64(
-        const double *x, Py_ssize_t stride, const Py_ssize_t *rows, Py_ssize_t n, Py_ssize_t d,
-        const double *weights, const double *shift, Py_ssize_t low, Py_ssize_t high, double *scratch, double *out
-    ) noexcept nogil
+    ctypedef struct dense_table:
+        dense_product *dot
+        dense_product *add
+        dense_square *gram
+    const dense_table *dense_kernels
     enum: GRAM_ROWS
 
 SCRATCH_ROWS = GRAM_ROWS
@@ -59,22 +47,14 @@ def dot(
     """out_i = x_i . w over the rows taken."""
     cdef Py_ssize_t n = out.shape[0], d = x.shape[1], stride = x.strides[0] // <Py_ssize_t> sizeof(real)
     cdef Py_ssize_t step = 4 * max(1, DOT_VALUES // (4 * d))
-    cdef Py_ssize_t first, last, block, n_blocks = (n + step - 1) // step
-    cdef const Py_ssize_t *taken = NULL
-    if rows is not None and n > 0:
-        taken = &rows[0]
+    cdef Py_ssize_t first, last, n_blocks = (n + step - 1) // step
+    cdef const Py_ssize_t *taken = &rows[0] if rows is not None and n > 0 else NULL
+    cdef int64_t block = -1
     with nogil:
-        while True:
-            block = ticket_take(&tickets[0])
-            if block >= n_blocks:
-                break
+        while ticket_next(&tickets[0], &block, n_blocks):
             first = block * step
             last = min(n, first + step)
-            if real is float:
-                dense_dot_f32(&x[0, 0], stride, taken, first, last, d, &w[0], &out[0])
-            else:
-                dense_dot_f64(&x[0, 0], stride, taken, first, last, d, &w[0], &out[0])
-            ticket_done(&tickets[0])
+            dense_kernels[real is float].dot(&x[0, 0], stride, taken, first, last, d, &w[0], &out[0])
     return n_blocks
 
 
@@ -89,26 +69,18 @@ def add(
     cdef Py_ssize_t n = v.shape[0], d = x.shape[1], stride = x.strides[0] // <Py_ssize_t> sizeof(real)
     cdef Py_ssize_t n_tiles = (d + TILE - 1) // TILE, n_blocks = partial.shape[0] * n_tiles
     cdef Py_ssize_t step = (n + partial.shape[0] - 1) // partial.shape[0]
-    cdef Py_ssize_t block, group, first, last, start, width
-    cdef const Py_ssize_t *taken = NULL
-    if rows is not None and n > 0:
-        taken = &rows[0]
+    cdef Py_ssize_t group, first, last, start, width
+    cdef const Py_ssize_t *taken = &rows[0] if rows is not None and n > 0 else NULL
+    cdef int64_t block = -1
     with nogil:
-        while True:
-            block = ticket_take(&tickets[0])
-            if block >= n_blocks:
-                break
+        while ticket_next(&tickets[0], &block, n_blocks):
             group = block // n_tiles
             start = (block % n_tiles) * TILE
             width = min(TILE, d - start)
             first = min(n, group * step)
             last = min(n, first + step)
             memset(&partial[group, start], 0, width * sizeof(double))
-            if real is float:
-                dense_add_f32(&x[0, start], stride, taken, first, last, width, &v[0], &partial[group, start])
-            else:
-                dense_add_f64(&x[0, start], stride, taken, first, last, width, &v[0], &partial[group, start])
-            ticket_done(&tickets[0])
+            dense_kernels[real is float].add(&x[0, start], stride, taken, first, last, width, &v[0], &partial[group, start])
     return n_blocks
 
 
@@ -124,24 +96,13 @@ def gram(
 ):
     """Adds the sum of weight_i (x_i - shift)(x_i - shift)' over the rows taken; a block is a range of lines of out."""
     cdef Py_ssize_t n = weights.shape[0], d = x.shape[1], stride = x.strides[0] // <Py_ssize_t> sizeof(real)
-    cdef Py_ssize_t block, low, high, n_blocks = bounds.shape[0] - 1
-    cdef const Py_ssize_t *taken = NULL
-    if rows is not None and n > 0:
-        taken = &rows[0]
+    cdef Py_ssize_t n_blocks = bounds.shape[0] - 1
+    cdef const Py_ssize_t *taken = &rows[0] if rows is not None and n > 0 else NULL
+    cdef int64_t block = -1
     with nogil:
-        while True:
-            block = ticket_take(&tickets[0])
-            if block >= n_blocks:
-                break
-            low = bounds[block]
-            high = bounds[block + 1]
-            if real is float:
-                dense_gram_f32(
-                    &x[0, 0], stride, taken, n, d, &weights[0], &shift[0], low, high, &scratch[block, 0, 0], &out[0, 0]
-                )
-            else:
-                dense_gram_f64(
-                    &x[0, 0], stride, taken, n, d, &weights[0], &shift[0], low, high, &scratch[block, 0, 0], &out[0, 0]
-                )
-            ticket_done(&tickets[0])
+        while ticket_next(&tickets[0], &block, n_blocks):
+            dense_kernels[real is float].gram(
+                &x[0, 0], stride, taken, n, d, &weights[0], &shift[0], bounds[block], bounds[block + 1],
+                &scratch[block, 0, 0], &out[0, 0],
+            )
     return n_blocks

@@ -75,3 +75,8 @@ INLINE void add_outer(const double *z, const double *c, ptrdiff_t d, ptrdiff_t l
 #define REAL double
 #define NAMED(name) name##_f64
 #include "dense_impl.h"
+
+const dense_table dense_kernels[2] = {
+    {dense_dot_f64, dense_add_f64, dense_gram_f64},
+    {dense_dot_f32, dense_add_f32, dense_gram_f32},
+};

@@ -7,26 +7,22 @@
 
 #include <stddef.h>
 
-/* out[i] = row_i . w, for i in [first, last) */
-void dense_dot_f32(const float *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
-                   ptrdiff_t d, const double *w, double *out);
-void dense_dot_f64(const double *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
-                   ptrdiff_t d, const double *w, double *out);
-
-/* out[j] += sum over i in [first, last) of v[i] row_i[j], for j in [0, d) */
-void dense_add_f32(const float *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
-                   ptrdiff_t d, const double *v, double *out);
-void dense_add_f64(const double *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
-                   ptrdiff_t d, const double *v, double *out);
-
-/* Lines [low, high) of the lower triangle of out (d x d) += sum over i in [0, n) of weights[i] z_i z_i', where
- * z_i = row_i - shift. What it leaves above the diagonal is not defined. scratch has room for GRAM_ROWS d values. */
+typedef void dense_product(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
+                           ptrdiff_t d, const double *in, double *out);
+typedef void dense_square(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t n, ptrdiff_t d,
+                          const double *weights, const double *shift, ptrdiff_t low, ptrdiff_t high, double *scratch,
+                          double *out);
 #define GRAM_ROWS 8
-void dense_gram_f32(const float *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t n, ptrdiff_t d,
-                    const double *weights, const double *shift, ptrdiff_t low, ptrdiff_t high, double *scratch,
-                    double *out);
-void dense_gram_f64(const double *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t n, ptrdiff_t d,
-                    const double *weights, const double *shift, ptrdiff_t low, ptrdiff_t high, double *scratch,
-                    double *out);
+
+typedef struct {
+    dense_product *dot; /* out[i] = row_i . in, for i in [first, last) */
+    dense_product *add; /* out[j] += sum over i in [first, last) of in[i] row_i[j], for j in [0, d) */
+    /* Lines [low, high) of the lower triangle of out (d x d) += sum over i in [0, n) of weights[i] z_i z_i', where
+     * z_i = row_i - shift. What it leaves above the diagonal is not defined. scratch has room for GRAM_ROWS d values. */
+    dense_square *gram;
+} dense_table;
+
+/* Index 0: float64, 1: float32. */
+extern const dense_table dense_kernels[2];
 
 #endif

@@ -1,14 +1,14 @@
-/* The functions of dense.h for one type: the file that includes this one defines REAL and NAMED(name).
+/* The functions of dense_table for one type: the file that includes this one defines REAL and NAMED(name).
  *
  * Every sum has a fixed order (eight lanes in a dot product, rows four at a time in a sum of rows), so that the
  * width of the machine's vectors does not show in the result.
  */
 
-#define START(i) (x + (rows ? rows[i] : (i)) * stride)
+#define START(i) ((const REAL *)x + (rows ? rows[i] : (i)) * stride)
 
 CLONES
-void NAMED(dense_dot)(const REAL *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
-                      ptrdiff_t d, const double *w, double *out) {
+static void NAMED(dense_dot)(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
+                             ptrdiff_t d, const double *w, double *out) {
     ptrdiff_t i = first, whole = d - d % LANES;
     for (; i + 4 <= last; i += 4) { /* four rows share each load of w */
         const REAL *x0 = START(i), *x1 = START(i + 1), *x2 = START(i + 2), *x3 = START(i + 3);
@@ -39,8 +39,8 @@ void NAMED(dense_dot)(const REAL *x, ptrdiff_t stride, const ptrdiff_t *rows, pt
 }
 
 CLONES
-void NAMED(dense_add)(const REAL *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
-                      ptrdiff_t d, const double *v, double *restrict out) {
+static void NAMED(dense_add)(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
+                             ptrdiff_t d, const double *v, double *restrict out) {
     const REAL *row[4];
     double c[4];
     int held = 0;
@@ -59,9 +59,9 @@ void NAMED(dense_add)(const REAL *x, ptrdiff_t stride, const ptrdiff_t *rows, pt
 }
 
 CLONES
-void NAMED(dense_gram)(const REAL *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t n, ptrdiff_t d,
-                       const double *weights, const double *shift, ptrdiff_t low, ptrdiff_t high, double *scratch,
-                       double *out) {
+static void NAMED(dense_gram)(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t n, ptrdiff_t d,
+                              const double *weights, const double *shift, ptrdiff_t low, ptrdiff_t high,
+                              double *scratch, double *out) {
     ptrdiff_t reach = high + LANES < d ? high + LANES : d;
     for (ptrdiff_t i = 0; i < n; i += GRAM_ROWS) {
         double c[GRAM_ROWS] = {0};

@@ -26,9 +26,12 @@ static inline void step_aside(int tries) {
 }
 #endif
 
-/* Two counters, zero at first: tickets taken, and blocks done. */
-static inline int64_t ticket_take(int64_t *tickets) { return FETCH_ADD(&tickets[0]); }
-static inline void ticket_done(int64_t *tickets) { FETCH_ADD(&tickets[1]); }
+/* Two counters, zero at first: tickets taken, and blocks done. `block` is -1 at first, then the block that is done. */
+static inline int ticket_next(int64_t *tickets, int64_t *block, int64_t n_blocks) {
+    if (*block >= 0) FETCH_ADD(&tickets[1]);
+    *block = FETCH_ADD(&tickets[0]);
+    return *block < n_blocks;
+}
 static inline void ticket_wait(int64_t *tickets, int64_t n_blocks) {
     for (int tries = 0; READ(&tickets[1]) < n_blocks; tries += tries < 100) step_aside(tries);
 }
