@@ -71,7 +71,7 @@ def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank
         if all(len(values) == count for count, values in samples):
             return float(np.sort(np.concatenate([values for _, values in samples]))[rank - n_below - 1])
         candidates = _candidates(samples, counts, rank - n_below)
-        below, up_to = blocks.reduce(_Tally(entries, candidates))
+        below, up_to = blocks.reduce(_CandidateCounts(entries, candidates))
         place = int(np.searchsorted(up_to, rank))  # the first candidate with enough entries up to it
         if place < len(candidates) and below[place] < rank:
             return float(candidates[place])
@@ -128,7 +128,7 @@ class _Sample:
 
 
 @dataclass(frozen=True)
-class _Tally:
+class _CandidateCounts:
     """How many entries lie below each candidate, and how many up to it."""
 
     entries: Callable[[Block, State], Any]
