@@ -26,14 +26,8 @@ class PairLoss:
         L(s) = (1/(m n)) sum_i sum_j max(0, 1 - (s_i+ - s_j-))^2
 
     In sorted order the negatives that a positive does not exceed by 1 are the last ones, and the positives that do
-    not exceed a negative by 1 are the first ones, so that all sums over pairs are differences of cumulative sums.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m + n,)
-        Of the positives, then of the negatives.
-    m : int
-        Number of positives.
+    not exceed a negative by 1 are the first ones, so that all sums over pairs are differences of cumulative sums. The
+    scores of the m positives come first, then those of the negatives.
     """
 
     def __init__(self, scores: Vector, m: int) -> None:

@@ -37,17 +37,9 @@ def download(url: str, path: Path, checksum: str | None, *, progress: bool = Tru
     """Fetch a file: under the name ``path`` lies the whole of it, or nothing.
 
     What has arrived lies beside it, with the ending ``.part``, and a later call goes on from there. Processes that want
-    files in the same folder wait for each other.
-
-    Parameters
-    ----------
-    url : str
-    path : Path
-        Where the file goes. The folder is made if it is not there.
-    checksum : str or None
-        What the file must have, as ``"sha256:..."`` or ``"md5:..."``.
-    progress : bool, default=True
-        Write a line to standard error, if that is a terminal and the download takes more than a second.
+    files in the same folder, which is made if need be, wait for each other. The checksum is of the form
+    ``"sha256:..."`` or ``"md5:..."``. Progress is a line on standard error, if that is a terminal and the download
+    takes more than a second.
 
     Raises
     ------

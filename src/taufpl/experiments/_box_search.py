@@ -96,16 +96,8 @@ class BoxSearch:
     """Five-fold search over a box of the lattice, for several tolerances at once.
 
     A model that does not depend on the tolerance is fitted once and evaluated at all of them. The box grows by one step
-    along an axis while, for some tolerance, a point at its edge is better than all points inside.
-
-    Parameters
-    ----------
-    fit_points : callable
-    axes : sequence of GridAxis
-    taus : sequence of float
-    criterion : {"ranking", "np"}
-    max_growth : int
-        Steps by which the box may grow at each end of an axis, at most.
+    along an axis while, for some tolerance, a point at its edge is better than all points inside, and by at most
+    `max_growth` steps at each end. The criterion is "ranking" or "np".
     """
 
     def __init__(

@@ -18,21 +18,8 @@ def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_
     """Points on the way to the optimum, one for each end.
 
     Accelerated projected gradient on the dual from zero, with constant steps and without restarts. It ends where a step
-    changes the dual value by less than `end` times that value, or after `max_iter` steps.
-
-    Parameters
-    ----------
-    problem : RankingProblem
-    ends : sequence of float
-        Descending.
-    norm : float
-        Spectral norm of the rows, or a bound on it.
-    max_iter : int, default=1000
-
-    Returns
-    -------
-    list of ndarray
-        w at each end.
+    changes the dual value by less than `end` times that value, or after `max_iter` steps. `ends` descend; `norm` is the
+    spectral norm of the rows, or a bound on it.
 
     Examples
     --------

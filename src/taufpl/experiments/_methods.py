@@ -57,19 +57,7 @@ _ROUGH: Params = {"tol": _TOL, "max_iter": 200}
 class ChosenScorer:
     """The result of a search for one tolerance: the scorer fitted on all rows that the search was given.
 
-    Attributes
-    ----------
-    rule : DecisionRule
-    params : dict of str to float
-        The chosen hyper-parameters.
-    n_params : int
-        How many hyper-parameters were searched.
-    n_fits : int
-        Models fitted by the search; shared between tolerances where `shared`.
-    search_seconds, fit_seconds : float
-        Of the search, and of the fit on all rows.
-    shared : bool
-        Whether one search served all tolerances, so that its time must not be added up over them.
+    Where `shared`, one search served all tolerances: its fits and its time must not be added up over them.
     """
 
     rule: DecisionRule

@@ -20,18 +20,9 @@ _QUICK_ROUNDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One of the paper's tables or figures: its trials, its rows and its report.
+    """One of the paper's tables or figures: `plan` makes its trials, `work` does one, `write` reports on all rows.
 
-    Attributes
-    ----------
-    datasets, quick_datasets, methods : tuple of str
-        Those to choose from, and the datasets of a quick run.
-    columns : tuple of str
-        Of the table of rounds, after dataset, method and round.
-    plan, work, write : callable
-        Make the trials, do one, turn rows into tables and pictures.
-    is_timed : bool
-        Whether it measures time, so that nothing may run beside it.
+    Nothing may run beside an experiment that `is_timed`.
     """
 
     datasets: tuple[str, ...]

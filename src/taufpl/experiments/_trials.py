@@ -43,16 +43,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """The settings that all trials of a run share.
+    """The settings that all trials of a run share; `coarse` thins the grids out, for a quick look.
 
-    Attributes
-    ----------
-    seed : int
-    coarse : bool
-        Whether grids are thinned out, for a quick look.
-    ranking_rounds : str or None
-        A file with rounds of the ranking experiment of the same seed and grids: what it has chosen for a scorer is not
-        searched again.
+    `ranking_rounds` is a file with rounds of the ranking experiment, of the same seed and grids: what it has chosen for
+    a scorer is not searched again.
     """
 
     seed: int = 0
@@ -128,14 +122,8 @@ class RoundsFile:
     Rows of a trial are appended in one write. Whatever an interruption has cut, a line without its end or a trial
     without all its rows, is dropped when the file is opened again.
 
-    Parameters
-    ----------
-    folder : path
-        Holds ``rounds.csv`` and ``settings.json``; made if need be.
-    columns : sequence of str
-        Those of the key come first, and are not named here.
-    settings : dict
-        The settings that must be the same when a run goes on.
+    The folder holds ``rounds.csv``, with the columns of a trial's key before the others, and ``settings.json``, which
+    must be the same when a run goes on.
 
     Raises
     ------
