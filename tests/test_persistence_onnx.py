@@ -351,6 +351,11 @@ REFUSED = {
         "init estimator",
     ),
     "a frame as a matrix": (lambda: make_pipeline(columns(), plain()).fit(FRAME, FRAME_Y), 7, "give some of its rows"),
+    "a column called as an output": (
+        lambda: plain().fit(FRAME[["single"]].rename(columns={"single": "score"}), FRAME_Y),
+        FRAME[["single"]].rename(columns={"single": "score"}),
+        "an input cannot be called 'score'",
+    ),
     "names without a frame": (lambda: plain().fit(FRAME[["single"]], FRAME_Y), X[:, :1], "give X as a frame"),
     "objects": (
         lambda: make_pipeline(OneHotEncoder(), plain()).fit(FRAME[["kind"]], FRAME_Y),

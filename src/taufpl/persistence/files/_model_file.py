@@ -1,4 +1,4 @@
-"""Models as files that can be given away: complete, described, and safe to load."""
+"""Model files: the fitted model, a header that describes it, and a record of the rows that it has seen."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class ModelHeader:
     Attributes
     ----------
     format_version : int
-        Of the layout of the file.
+        Version of the layout of the file.
     library_version, sklearn_version, numpy_version, python_version : str
-        With which it was written.
+        Versions with which the file was written.
     created : str
-        When, in UTC, as ISO 8601 writes it.
+        Time of writing in UTC, in ISO 8601.
     training : dict
         What the model was trained for and what is known of it (:func:`taufpl.persistence.training_summary`), and what
         was added to that when it was saved.
@@ -95,9 +95,9 @@ def save_model(
     model : estimator
         A fitted classifier or ranker of this library, or a pipeline or a search that ends in one.
     path : path-like
-        By custom with the suffix ``.skops``. A file that is there is replaced.
+        By convention with the suffix ``.skops``. An existing file is replaced.
     training : mapping, default=None
-        What the header shall say beside what the model tells itself: ``training_summary(model, X, y)`` with the rows
+        Entries of the header beside those that come from the model: ``training_summary(model, X, y)`` with the rows
         of each class and the fingerprint of the data, or notes of your own. Plain values only.
     seen : SeenRows, default=None
         Record of all rows that the model and its threshold have seen, for example ``SeenRows(X)``, ten bits a row: with
@@ -117,7 +117,7 @@ def save_model(
 
     See Also
     --------
-    load_model : The way back.
+    load_model : Reads the file.
 
     Examples
     --------
@@ -187,12 +187,12 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
         The file is no model file, is damaged, comes from a newer version, or holds types that are not known; the
         message says which.
     OSError
-        It cannot be read.
+        The file cannot be opened.
 
     Warns
     -----
     ModelVersionWarning
-        It was written with another version of scikit-learn.
+        The file was written with another version of scikit-learn.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def _header(training: dict[str, Any]) -> ModelHeader:
 
 
 def _read_header(schema: dict[str, Any]) -> ModelHeader:
-    """The header, read from the text; a version that is not known here ends the reading before anything else."""
+    """The header, read from the text alone; refuses versions of the format that are not known here."""
     try:
         content = schema["content"]
         fields = json.loads(json.loads(content["header"]["content"]))

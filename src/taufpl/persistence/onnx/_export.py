@@ -15,7 +15,7 @@ from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import visit
 from taufpl.persistence._unwrap import PipelineScorer, UnwrappedModel, finite, unwrap
 from taufpl.persistence.onnx._converters import add_scorer
-from taufpl.persistence.onnx._graph import Columns, Graph
+from taufpl.persistence.onnx._graph import OUTPUTS, Columns, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._steps import TensorVisitor
 from taufpl.persistence.onnx._trees import add_tree_ensemble, tree_ensemble
@@ -112,7 +112,7 @@ def save_onnx(model: Any, path: str | os.PathLike[str], X: Any, *, target_opset:
     model, X, target_opset
         As in :func:`to_onnx`.
     path : path-like
-        By custom with the suffix ``.onnx``.
+        By convention with the suffix ``.onnx``.
     """
     write_whole(path, to_onnx(model, X, target_opset=target_opset).SerializeToString())
 
@@ -170,12 +170,12 @@ def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vec
 def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: float) -> list[tuple[str, int]]:
     """Add the outputs `label` and `score`; their names and types come back."""
     threshold = finite(model.threshold + (rounding if graph.single else 0.0))
-    score = graph.add("Sub", total, graph.constant(threshold, "threshold"), hint="score")
+    score = graph.add("Sub", total, graph.constant(threshold, "threshold"), hint=OUTPUTS[1])
     is_positive = graph.cast(graph.add("Greater", score, graph.constant(0.0, "zero")), graph.types.INT64)
     # Integers, whole floats and booleans become integers: there is nothing else but texts.
     is_text = isinstance(model.classes.tolist()[0], str)
     labels = graph.constant(model.classes.astype(object if is_text else np.int64), "classes")
-    label = graph.add("Gather", labels, is_positive, axis=0, hint="label")
+    label = graph.add("Gather", labels, is_positive, axis=0, hint=OUTPUTS[0])
     return [(label, graph.types.STRING if is_text else graph.types.INT64), (score, graph.types.DOUBLE)]
 
 

@@ -14,6 +14,7 @@ from taufpl._extras import require
 from taufpl.exceptions import ExportError
 
 PURPOSE = "to export models to ONNX"
+OUTPUTS = ("label", "score")
 # The operators for trees in double precision came with version 5 of the second set.
 _ML = "ai.onnx.ml"
 _ML_VERSION, _ML_TREES = 3, 5
@@ -66,8 +67,10 @@ class Graph:
 
     def input(self, name: str, sample: NDArray[Any]) -> ColumnTensor:
         """An input of the model with the type of its sample, as text or doubles."""
-        if self._name(name) != name:
-            raise ExportError(f"two inputs cannot both be called {name!r}.")
+        if name in OUTPUTS or self._name(name) != name:
+            raise ExportError(
+                f"an input cannot be called {name!r}, as another input or an output is: rename the column."
+            )
         self.feed[name] = sample
         is_text, width = sample.dtype == object, sample.shape[1]
         kind = self.types.STRING if is_text else self.onnx.helper.np_dtype_to_tensor_dtype(sample.dtype)
