@@ -76,7 +76,7 @@ def row_hashes(X: Any, salt: int = 0, *, single: bool = False) -> NDArray[np.uin
 
 
 def times_by_chance(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""How many different rows come k times, and how many of them chance explains, for k = 0, 1, 2, ...
+    r"""Numbers of different rows that come k times, and the numbers that chance explains, for k = 0, 1, 2, ...
 
     Let :math:`f_k` be the number of different rows that come k times. Independent rows of whatever source have
     :math:`f_k^2 \le f_{k-1} f_{k+1} (k+1) / k` on average (Cauchy and Schwarz, for mixtures of Poisson counts); copies

@@ -1,4 +1,4 @@
-"""One way through the steps of a pipeline for all exports: a visitor is told, in numbers, what each step does."""
+"""The visitor of pipelines that all exports share: it tells them, in numbers, what each step does."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _branches(step: Any, features: FeaturesT, visitor: PipelineVisitor[FeaturesT
 
 
 def _scaling(step: Any) -> Scaling | None:
-    """What a scaler does, in the order in which it does it; None if the step is no scaler."""
+    """The operations of a scaler, in its order; None if the step is no scaler."""
     kind = type(step)
     if kind is StandardScaler:
         return Scaling(step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
@@ -155,7 +155,7 @@ def _imputation(step: SimpleImputer) -> Imputation:
 
 
 def _encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
-    """What an encoder does, asked from itself: dropped and infrequent categories need no special case."""
+    """The encoding of each column, asked from the encoder itself: dropped and rare categories are no special case."""
     encoder = step.encoder_ if isinstance(step, LevelEncoder) else step
     encodings, start = [], 0
     for column, (values, width) in enumerate(zip(encoder.categories_, encoder._n_features_outs, strict=True)):
@@ -168,7 +168,7 @@ def _encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
 
 
 def _outputs(encoder: OneHotEncoder, column: int, place: slice) -> Vector:
-    """What the encoder makes of rows that have each category of a column."""
+    """The outputs that the encoder makes for each category of a column, of shape (n_categories, n_outputs)."""
     values = encoder.categories_[column]
     numeric = values.dtype.kind in "biuf" and len({each.dtype.kind for each in encoder.categories_}) == 1
     probe = np.empty((len(values), len(encoder.categories_)), dtype=None if numeric else object)

@@ -154,7 +154,7 @@ def _is_scalar_type(name: str) -> bool:
 
 
 def _is_ufunc(name: str) -> bool:
-    """Whether a function is an elementwise one of NumPy or SciPy, under any of the modules that they are found in."""
+    """Whether a name is that of an elementwise function of NumPy or SciPy, in any of the modules that hold them."""
     module, _, attribute = name.rpartition(".")
     if module == "numpy" or f"{module}.".startswith("numpy._core."):
         return isinstance(getattr(np, attribute, None), np.ufunc)

@@ -1,4 +1,4 @@
-"""What is in a model file, told from its text alone: nothing of it is built, and nothing is imported for it."""
+"""The audit of a model file from its text alone: no object is built, and no module imported."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _objects(model: Any) -> Iterator[Any]:
 
 
 def _is_fitted(part: Any, *names: str) -> bool:
-    """Whether any of the attributes is there: a part of what a fit leaves behind is no reason to look away."""
+    """Whether any of these attributes is there: an estimator with some of them alone is checked, and fails."""
     return any(hasattr(part, name) for name in names)
 
 

@@ -34,7 +34,7 @@ _PURPOSE = "to read and write model files"
 
 @dataclass(frozen=True, slots=True)
 class ModelHeader:
-    """What a model file says about itself.
+    """The header of a model file: versions, time of writing, and a summary of the training.
 
     Attributes
     ----------

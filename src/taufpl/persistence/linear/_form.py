@@ -43,7 +43,7 @@ class Feature:
 
 @dataclass(slots=True)
 class NumericTerm:
-    """What a numeric column adds to the score: weight times value, or `filled` where the value is missing.
+    """The share of a numeric column in the score: weight times value, or `filled` where the value is missing.
 
     `unfilled` says that no step fills a missing value. Large values do not cancel if they are measured from `centre`.
     """
@@ -56,7 +56,7 @@ class NumericTerm:
 
 @dataclass(slots=True)
 class CategoryTerm:
-    """What a column of categories adds to the score; None where the model refuses the value."""
+    """The share of a column of categories in the score; None where the model refuses the value."""
 
     weights: dict[Any, Fraction | None]
     missing: Fraction | None
@@ -89,7 +89,7 @@ class LinearForm:
         return self.constant + sum(_rounded(each.weight * Fraction(each.centre)) for each in self.numeric.values())
 
     def categories(self) -> dict[str, CategoryTerm]:
-        """What each column of categories adds, by its name, all its encodings together."""
+        """The share of each column of categories, by its name, all its encodings together."""
         together: dict[str, CategoryTerm] = {}
         for (column, fill, encoding), weights in self.encoded.items():
             term = _category_term(fill, encoding, weights)

@@ -141,7 +141,7 @@ def _add_mean(graph: Graph, scores: list[str]) -> str:
 
 
 def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vector) -> float:
-    """How near to 0 a score must be for the graph and the model to differ, found on the sample.
+    """The distance from 0 within which the graph and the model may differ in the sign of a score, found on the sample.
 
     That is the bound by which thresholds are raised when they are chosen. Where the scores are farther apart, because
     the graph, or scikit-learn on float32 data, computes in single precision, it is the bound of that, and at least

@@ -63,7 +63,7 @@ class TensorVisitor:
         return ColumnTensor(tensor, column.width, column.is_text)
 
     def _missing(self, column: ColumnTensor) -> str:
-        """Where there is no value: NaN, or the empty string."""
+        """A tensor that is true where a value is missing: NaN, or the empty string."""
         if not column.is_text:
             return self.graph.add("IsNaN", column.name)
         return self.graph.add("Equal", column.name, self.graph.constant(np.array([[MISSING_TEXT]], dtype=object)))
@@ -90,7 +90,7 @@ class TensorVisitor:
         return ColumnTensor(tensor, width)
 
     def _equal(self, categories: list[Any], column: ColumnTensor) -> str:
-        """Which category each value is, of shape (rows, categories)."""
+        """A tensor of shape (rows, categories) that is true where a value is that category."""
         graph = self.graph
         if column.is_text:
             if None in categories and MISSING_TEXT in categories:

@@ -1,4 +1,4 @@
-"""Which rows a model was trained on: a fingerprint of a table, and a compact record of rows."""
+"""The rows that a model was trained on: a fingerprint of the table, and a compact record of its rows."""
 
 from taufpl.persistence.rows._fingerprint import fingerprint
 from taufpl.persistence.rows._seen_rows import Freshness, SeenRows

@@ -1,4 +1,4 @@
-"""A short name for data: whether two tables are the same, without keeping them."""
+"""A hash of a whole table: tells whether two tables are the same, without keeping them."""
 
 from __future__ import annotations
 

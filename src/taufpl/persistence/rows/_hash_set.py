@@ -44,7 +44,7 @@ class HashSet:
         return -float(np.expm1(-(2.0 ** (-8 * self.width)))) if self.size else 0.0
 
     def contains(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of some hashes are in the set, or are taken for one."""
+        """Mark the hashes that are in the set, or are taken for members."""
         if not self.size:
             return np.zeros(hashes.size, np.bool_)
         keys = _keys(hashes, self.size, self.width)

@@ -28,7 +28,7 @@ _MOST_REPEATING = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What a comparison of some rows with those that a model has seen says.
+    """Result of a comparison of some rows with those that a model has seen.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class SeenRows:
         return self
 
     def contains(self, X: Any) -> NDArray[np.bool_]:
-        """Which of some rows were added, or are taken for one that was.
+        """Mark the rows that were added before, or are taken for such.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class _Part:
 
 
 def _found(parts: list[_Part], hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which hashes are in any of the parts."""
+    """Mark the hashes that are in any of the parts."""
     found = np.zeros(hashes.size, np.bool_)
     for part in parts:
         found |= part.hashes.contains(hashes)
