@@ -230,11 +230,11 @@ def _alternate(
     chosen = _highest(at.positive, count)
     objectives: list[float] = []
     while True:
-        part = _restrict(problem, chosen)
-        ranking = solve_ranking(part, choice, _as_start(part, at, chosen))
+        ranking = _solve_chosen(problem, choice, at, chosen)
         at = _Iterate(ranking.result.coef, *problem.scores(ranking.result.coef), ranking.result.beta)
         following = _highest(at.positive, count)
-        objectives.append(_value(part, at, following))
+        top, squared = problem.top_mean(at.negative), float(at.coef @ at.coef)
+        objectives.append(problem.primal(at.positive[following], top, squared))
         done = ranking.collapsed or len(objectives) >= max_alternations or np.array_equal(following, chosen)
         if done or (len(objectives) > 1 and objectives[-2] - objectives[-1] <= small_gain * objectives[-1]):
             return TrimmedRanking(ranking.result, ranking.collapsed, following, tuple(objectives))
@@ -245,25 +245,27 @@ def _polish(problem: RankingProblem, choice: SolverChoice, end: TrimmedRanking) 
     """Solve the convex problem on the last choice to the tolerance that was asked for."""
     if end.collapsed:
         return end
-    part = _restrict(problem, end.chosen)
     at = _Iterate(end.coef, *problem.scores(end.coef), end.result.beta)
-    ranking = solve_ranking(part, choice, _as_start(part, at, end.chosen))
+    ranking = _solve_chosen(problem, choice, at, end.chosen)
     objectives = (*end.objectives, ranking.result.primal)
-    return replace(end, result=ranking.result, collapsed=ranking.collapsed, objectives=objectives)
+    return TrimmedRanking(ranking.result, ranking.collapsed, end.chosen, objectives)
 
 
-def _restrict(problem: RankingProblem, chosen: Rows) -> RankingProblem:
+def _solve_chosen(problem: RankingProblem, choice: SolverChoice, at: _Iterate, chosen: Rows) -> Ranking:
+    """Solve the convex problem on the chosen positives, from alpha as the margins give it, and the beta there was."""
     rows = problem.positive_rows[chosen]
-    return RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg, problem.loss)
+    part = RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg, problem.loss)
+    alpha = -part.loss.derivative(at.positive[chosen] - part.top_mean(at.negative))
+    if not alpha.any():  # no loss left, only the penalty: any other pair is a better start than (0, 0)
+        alpha = np.ones(chosen.size)
+    beta = at.beta * (float(alpha.sum()) / max(float(at.beta.sum()), 1e-300))
+    start = Result(at.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())
+    return solve_ranking(part, choice, start)
 
 
 def _highest(scores: Vector, count: int) -> Rows:
     """Positions of the highest scores, in order of position; of equals, the first."""
     return np.sort(np.argsort(-scores, kind="stable")[:count])
-
-
-def _value(part: RankingProblem, at: _Iterate, chosen: Rows) -> float:
-    return part.primal(at.positive[chosen], part.top_mean(at.negative), float(at.coef @ at.coef))
 
 
 def _first_iterate(problem: RankingProblem, count: int, start: Vector) -> _Iterate:
@@ -287,13 +289,3 @@ def _best_length(margins: Vector, penalty: float) -> float:
             if abs(length - previous) <= 1e-6 * length:
                 break
     return length if length > 0 else 1.0 / max(float(np.abs(margins).mean()), 1e-300)
-
-
-def _as_start(part: RankingProblem, at: _Iterate, chosen: Rows) -> Result:
-    """A start for the solver: alpha from the margins, as at an optimum, and the beta there was."""
-    margins = at.positive[chosen] - part.top_mean(at.negative)
-    alpha = -part.loss.derivative(margins)
-    if not alpha.any():  # no loss left, only the penalty: any other pair is a better start than (0, 0)
-        alpha = np.ones(chosen.size)
-    beta = at.beta * (float(alpha.sum()) / max(float(at.beta.sum()), 1e-300))
-    return Result(at.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())
