@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from taufpl.thresholding import share_above
 _N_SIZES = 161
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CollapseDisplay(PanelDisplay):
     """Loss P(t u) against t along one direction u, and recall at tau, for several training shares.
 
@@ -69,12 +71,12 @@ class CollapseDisplay(PanelDisplay):
     _purpose = "to draw a collapse"
     _layout: ClassVar = {"columns": 2, "size": (9.0, 5.2)}
 
-    def __init__(
-        self, *, sizes: Vector, losses: Vector, shares: Vector, recalls: Vector, collapsed: Any, tau: float
-    ) -> None:
-        self.sizes, self.losses = sizes, losses
-        self.shares, self.recalls, self.collapsed = shares, recalls, collapsed
-        self.tau = tau
+    sizes: Vector
+    losses: Vector
+    shares: Vector
+    recalls: Vector
+    collapsed: Any
+    tau: float
 
     @classmethod
     def from_data(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ _LABELS = {"passes": "Passes over the data", "seconds": "Time (s)"}
 _FLOOR = 1e-16
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay(CurveDisplay):
     """Relative duality gap against passes over the data or seconds, both axes logarithmic.
 
@@ -56,18 +58,15 @@ class ConvergenceDisplay(CurveDisplay):
 
     _purpose = "to draw the convergence of a solver"
 
-    def __init__(
-        self,
-        *,
-        cost: Vector,
-        gap: Vector,
-        against: str = "passes",
-        tol: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        if against not in _LABELS:
-            raise ValueError(f"against must be one of {tuple(_LABELS)}, got {against!r}.")
-        self.cost, self.gap, self.against, self.tol, self.name = cost, gap, against, tol, name
+    cost: Vector
+    gap: Vector
+    against: str = "passes"
+    tol: float | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.against not in _LABELS:
+            raise ValueError(f"against must be one of {tuple(_LABELS)}, got {self.against!r}.")
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:

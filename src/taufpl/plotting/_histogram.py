@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from taufpl.plotting._scores import check_threshold, respond, split_scores
 from taufpl.plotting.statistics import Vector, bin_counts, bin_edges, rates_above
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ScoreDisplay(Display):
     """Histogram of the scores of both classes, each as shares of its class, with the threshold and its errors.
 
@@ -57,25 +59,21 @@ class ScoreDisplay(Display):
 
     _purpose = "to draw a histogram of scores"
 
-    def __init__(
-        self,
-        *,
-        negative_scores: Vector,
-        positive_scores: Vector,
-        threshold: float | None = None,
-        name: str | None = None,
-        bins: int | None = None,
-        pos_label: Any = None,
-    ) -> None:
-        if bins is not None and bins < 2:
-            raise ValueError(f"bins must be at least 2, or None to let the scores decide; got {bins!r}.")
-        self.negative_scores, self.positive_scores = negative_scores, positive_scores
-        self.threshold = check_threshold(threshold)
-        self.name, self.bins, self.pos_label = name, bins, pos_label
+    negative_scores: Vector
+    positive_scores: Vector
+    threshold: float | None = None
+    name: str | None = None
+    bins: int | None = None
+    pos_label: Any = None
+
+    def __post_init__(self) -> None:
+        if self.bins is not None and self.bins < 2:
+            raise ValueError(f"bins must be at least 2, or None to let the scores decide; got {self.bins!r}.")
+        self.threshold = check_threshold(self.threshold)
         self.fpr: float | None = None
         self.tpr: float | None = None
         if self.threshold is not None:
-            self.fpr, self.tpr = rates_above(negative_scores, positive_scores, self.threshold)
+            self.fpr, self.tpr = rates_above(self.negative_scores, self.positive_scores, self.threshold)
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ _OVER_ALL = (style.BLACK, "evidence over all negatives; alarm at log(1/δ)")
 _CHANGE = (style.VERMILLION, "evidence of a change; signal at the log of the run length N")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MonitorDisplay(PanelDisplay):
     """Running FPR with its bounds and the tolerance; below, the evidence of both alarms and their levels.
 
@@ -61,20 +63,17 @@ class MonitorDisplay(PanelDisplay):
     _purpose = "to draw a monitor"
     _layout: ClassVar = {"rows": 2, "size": (8.0, 6.0), "sharex": True, "height_ratios": (3, 2)}
 
-    def __init__(
-        self,
-        *,
-        history: MonitorHistory,
-        tau: float,
-        delta: float,
-        alarm_at: int | None = None,
-        run_length: float | None = None,
-        change_at: int | None = None,
-    ) -> None:
-        if len(history.n_seen) == 0:
+    history: MonitorHistory
+    tau: float
+    delta: float
+    alarm_at: int | None = None
+    run_length: float | None = None
+    change_at: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.history.n_seen) == 0:
             raise ValueError("history must hold at least one point, got none. Feed the monitor with update first.")
-        self.history, self.tau, self.delta, self.alarm_at = history, check_tau(tau), check_delta(delta), alarm_at
-        self.run_length, self.change_at = run_length, change_at
+        self.tau, self.delta = check_tau(self.tau), check_delta(self.delta)
 
     @classmethod
     def from_monitor(cls, monitor: FPRMonitor, *, ax: Any = None) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ _POSITIVE_EDGE = "#7A2F00"
 _HUGE = 1e300
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DecisionRegionsDisplay(Display):
     """What an estimator of two features calls positive: regions, boundary, points and errors.
 
@@ -92,31 +94,26 @@ class DecisionRegionsDisplay(Display):
     _purpose = "to draw decision regions"
     _layout: ClassVar = {"size": (7.0, 6.0)}
 
-    def __init__(
-        self,
-        *,
-        first: Vector,
-        second: Vector,
-        scores: Vector,
-        threshold: float = 0.0,
-        tau: float | None = None,
-        negatives: ClassPoints | None = None,
-        positives: ClassPoints | None = None,
-        taus: Sequence[float] | None = None,
-        feature_names: Sequence[str] | None = None,
-        name: str | None = None,
-        max_points: int = 800,
-        random_state: Any = 0,
-    ) -> None:
-        self.first, self.second, self.scores = first, second, scores
-        self.threshold, self.tau = threshold, check_tolerance(tau)
-        self.negatives, self.positives = negatives, positives
-        self.feature_names = ("Feature 0", "Feature 1") if feature_names is None else tuple(feature_names)
-        self.name, self.random_state = name, random_state
-        self.max_points = check_count("max_points", max_points, least=1)
-        self.levels = _tau_levels(taus, negatives)
-        self.n_false_positive, self.fpr = self._above(negatives)
-        self.n_true_positive, self.tpr = self._above(positives)
+    first: Vector
+    second: Vector
+    scores: Vector
+    threshold: float = 0.0
+    tau: float | None = None
+    negatives: ClassPoints | None = None
+    positives: ClassPoints | None = None
+    taus: Sequence[float] | None = None
+    feature_names: Any = None
+    name: str | None = None
+    max_points: int = 800
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        self.tau = check_tolerance(self.tau)
+        self.feature_names = ("Feature 0", "Feature 1") if self.feature_names is None else tuple(self.feature_names)
+        check_count("max_points", self.max_points, least=1)
+        self.levels = _tau_levels(self.taus, self.negatives)
+        self.n_false_positive, self.fpr = self._above(self.negatives)
+        self.n_true_positive, self.tpr = self._above(self.positives)
 
     @classmethod
     def from_estimator(

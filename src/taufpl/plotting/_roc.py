@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from taufpl.plotting._scores import check_threshold, check_tolerance, find_attri
 from taufpl.plotting.statistics import Band, Vector, curve_counts, rates_above, roc_band, smallest_rate
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ROCDisplay(CurveDisplay):
     """ROC curve with a logarithmic FPR axis, the tolerance marked, and a confidence band.
 
@@ -65,26 +67,19 @@ class ROCDisplay(CurveDisplay):
 
     _purpose = "to draw a ROC curve"
 
-    def __init__(
-        self,
-        *,
-        fpr: Vector,
-        tpr: Vector,
-        band: Band | None = None,
-        band_kind: str | None = None,
-        confidence: float = 0.95,
-        n_negative: int | None = None,
-        tau: float | None = None,
-        operating_point: tuple[float, float] | None = None,
-        name: str | None = None,
-        pos_label: Any = None,
-    ) -> None:
-        self.fpr, self.tpr = fpr, tpr
-        self.band, self.band_kind, self.confidence = band, band_kind, confidence
-        self.n_negative = n_negative
-        self.tau = check_tolerance(tau)
-        self.operating_point = operating_point
-        self.name, self.pos_label = name, pos_label
+    fpr: Vector
+    tpr: Vector
+    band: Band | None = None
+    band_kind: str | None = None
+    confidence: float = 0.95
+    n_negative: int | None = None
+    tau: float | None = None
+    operating_point: tuple[float, float] | None = None
+    name: str | None = None
+    pos_label: Any = None
+
+    def __post_init__(self) -> None:
+        self.tau = check_tolerance(self.tau)
 
     @property
     def tpr_at_tau(self) -> float | None:

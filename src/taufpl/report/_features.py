@@ -141,9 +141,10 @@ def _names(rows: ScoredRows, given: Any, stage: Stage, n_features: int) -> Seque
     outer = getattr(rows.model, "best_estimator_", rows.model)
     makers = [each for each in (outer, _scorers(rows.final)[0]) if isinstance(each, Pipeline)]
     given = None if given is None else [str(each) for each in given]
-    names = _column_names(rows.outer) if given is None else given
     if given is not None and len(given) == n_features:
         return given
+    columns = getattr(rows.outer, "columns", None) if given is None else given
+    names = None if columns is None else [str(each) for each in columns]
     for maker in makers:
         names = _passed_on(maker, names)
     if names is not None and len(names) == n_features:
@@ -155,12 +156,6 @@ def _names(rows: ScoredRows, given: Any, stage: Stage, n_features: int) -> Seque
         )
     own = getattr(stage[0], "feature_names_in_", getattr(rows.final, "feature_names_in_", None))
     return None if own is None or len(own) != n_features else [str(each) for each in own]
-
-
-def _column_names(X: Any) -> list[str] | None:
-    """Names of the columns of a frame."""
-    columns = getattr(X, "columns", None)
-    return None if columns is None else [str(each) for each in columns]
 
 
 def _passed_on(maker: Pipeline, names: list[str] | None) -> list[str] | None:

@@ -121,7 +121,7 @@ class Findings:
 
     @property
     def tolerances(self) -> list[dict[str, Any]]:
-        """Lines of the table of other tolerances; proven rates only where the rows may be new."""
+        """Rates that other tolerances would have, and the number of negatives that a guarantee takes at each."""
         rows = self.rows
         return [
             {
@@ -173,15 +173,6 @@ class Findings:
             "is_positive": bool(self.rows.is_positive[row]),
             "reasons": self.features.reasons(row, _N_REASONS),
         }
-
-    def roc_picture(self) -> _pictures.Picture:
-        """The ROC curve; both classes must be there."""
-        return _pictures.roc(self.rows, self.used)
-
-    def histogram_picture(self) -> _pictures.Picture:
-        """The histogram of scores; their range must be usable."""
-        assert self.edges is not None
-        return _pictures.histogram(self.rows, self.edges)
 
     def rounds_shown(self) -> dict[str, Any]:
         """Figures and a picture of the rounds, which must be there; no picture where none has a finite threshold."""

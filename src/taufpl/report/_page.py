@@ -212,6 +212,8 @@ def templates() -> Any:
     found.globals.update(
         _format.FUNCTIONS,
         bars=_pictures.bars,
+        histogram=_pictures.histogram,
+        roc=_pictures.roc,
         measured_rates=measured_rates,
         negatives_needed=negatives_needed,
         repr=repr,
