@@ -136,8 +136,8 @@ class Stages:
         """Wrap what the stages are made of."""
         places = [
             (ArrayBlock, "dot", "products"),
-            (ArrayBlock, "add_deferred", "dual_direction"),
-            (ArrayBlock, "moments_deferred", "Gram"),
+            (ArrayBlock, "add", "dual_direction"),
+            (ArrayBlock, "moments", "Gram"),
             (ArrayBlock, "select", "select"),
             (ArrayBlock, "to_host", "transfers"),
             (_device_projection.SolveOnDevice, "__call__", "projection: solve"),

@@ -41,7 +41,7 @@ class Total:
     """Number and sum of the scores, and the sum of the rows weighted by them."""
 
     def __call__(self, block, state):
-        return len(state["scores"]), state["scores"].sum(), block.add(state["scores"], None)
+        return len(state["scores"]), state["scores"].sum(), block.settle(block.add(state["scores"], None))[0]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Square:
     """A large result: d x d."""
 
     def __call__(self, block, state):
-        gram, _ = block.settle(block.moments_deferred(np.arange(block.shape[0]), np.zeros(block.shape[1])))[0]
+        gram, _ = block.settle(block.moments(np.arange(block.shape[0]), np.zeros(block.shape[1])))[0]
         return (gram,)
 
 

@@ -17,11 +17,11 @@ from taufpl.projection.remote._top_mean import top_mean_by_rounds
 
 
 def tally(block, selected, edges):
-    return block.settle(selected.tally_deferred(edges))[0]
+    return block.settle(selected.tally(edges))[0]
 
 
 def fetch(block, selected, *asked):
-    return block.settle(*block.settle(selected.fetch_deferred(*asked)))[0]
+    return block.settle(*block.settle(selected.fetch(*asked)))[0]
 
 
 LIBRARIES = [pytest.param(np.asarray, id="numpy"), strict_array, torch_tensor]
@@ -130,7 +130,7 @@ def test_entries_by_their_excess(convert, is_looked_up):
         tally(block, selected, np.zeros(1))
     shifted = values + 0.25
     for low, cap in ((0.55, 0.4), (0.35, np.inf), (-np.inf, 1.0), (np.inf, 1.0), (-2.0, 1e-9), (9.0, 1.0)):
-        rows, excess, capped = block.settle(selected.split_deferred(low, cap))[0]
+        rows, excess, capped = block.settle(selected.split(low, cap))[0]
         over = shifted - low
         expected = {(i, over[i]) for i in range(len(values)) if 0 < over[i] < cap}
         rows, excess, capped = block.to_host(rows, excess, capped)
@@ -148,10 +148,10 @@ def test_answers_that_travel_together(convert):
     selected = block.select(0.0, 0.0, ((2.0, convert(X[:, 0])), (0.0, convert(X[:, 1])), (1.0, convert(X[:, 2]))))
     edges = np.array([0.1, 0.5])
     tally, dual_direction, (gram, total), none = block.settle(
-        selected.tally_deferred(edges),
-        block.add_deferred(convert(weights), convert(rows)),
-        block.moments_deferred(convert(rows), shift),
-        block.add_deferred(convert(weights[:0]), convert(rows[:0])),
+        selected.tally(edges),
+        block.add(convert(weights), convert(rows)),
+        block.moments(convert(rows), shift),
+        block.add(convert(weights[:0]), convert(rows[:0])),
     )
     above = (2 * X[:, 0] + X[:, 2])[:, None] - edges
     assert np.allclose(tally, [(above > 0).sum(axis=0), (above > 0).sum(axis=0), np.maximum(above, 0).sum(axis=0)])

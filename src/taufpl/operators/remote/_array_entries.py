@@ -56,7 +56,7 @@ class ArraySelected(Ordered):
         """Of the first 0, 1, 2, ... entries, with their sign turned."""
         return self._library.xp.concat((self._library.zero, self.order.running))
 
-    def tally_deferred(self, edges: Vector) -> Deferred:
+    def tally(self, edges: Vector) -> Deferred:
         """Counts above every edge and at it or above, and the excess over it."""
         size = len(edges)
         if not size:
@@ -69,7 +69,7 @@ class ArraySelected(Ordered):
 
         return Deferred((places, self._library.xp.take(self._sums, places, axis=0)), finish)
 
-    def fetch_deferred(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
+    def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
         """In two steps: where the intervals begin and end with the sums above, then the entries inside."""
         size = len(intervals)
         if not size:
@@ -123,7 +123,7 @@ class ArraySelected(Ordered):
 
         return Deferred(tuple(asked), finish)
 
-    def split_deferred(self, low: float, cap: float) -> Deferred:
+    def split(self, low: float, cap: float) -> Deferred:
         """Rows and excess of the entries between `low` and `low + cap`, and rows of those above: parts of the order."""
         if "order" not in self.__dict__:
             return self._split_as_they_lie(low, cap)

@@ -84,14 +84,14 @@ class Selected(ABC):
     values: Any
 
     @abstractmethod
-    def tally_deferred(self, edges: Vector) -> Deferred:
+    def tally(self, edges: Vector) -> Deferred:
         """For every edge (ascending): how many entries lie above it, how many at it or above, and by how much in all.
 
         The answer is an array of shape (3, number of edges).
         """
 
     @abstractmethod
-    def fetch_deferred(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
+    def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
         """Sums over the entries above every open interval (low, high), and the entries inside, in two transfers.
 
         The answer is to be settled in its turn. It is then an array with a row (count, excess over high, sum of moves,
@@ -101,7 +101,7 @@ class Selected(ABC):
         """
 
     @abstractmethod
-    def split_deferred(self, low: float, cap: float) -> Deferred:
+    def split(self, low: float, cap: float) -> Deferred:
         """Entries by their excess over `low`: rows and excess of those between 0 and `cap`, rows of those from it on.
 
         Arrays of the block's library, in any order.
@@ -135,7 +135,7 @@ class Block(ABC):
     """Some rows of X, and the library in which vectors with an entry for each of these rows are kept.
 
     Those vectors are arrays of the library, in double precision; vectors with an entry a feature go in and come out as
-    NumPy arrays, and are small.
+    NumPy arrays, and are small. Where several answers can travel to the host together, they are `Deferred`.
 
     Attributes
     ----------
@@ -170,22 +170,17 @@ class Block(ABC):
         """x_i . w for every row of the block (one pass) or for some; in double precision throughout if `exact`."""
         return self.rows.dot(coef, rows, exact=exact)
 
-    def add_deferred(self, values: Any, rows: Any | None) -> Deferred:
+    def add(self, values: Any, rows: Any | None) -> Deferred:
         """Sum of values_i x_i over some rows (indices in the block's library; None: all), in double precision."""
         if not values.shape[0]:
             return Deferred.known(np.zeros(self.shape[1]))
         return Deferred((self.rows.add(values, rows),), lambda total: total)
 
-    def moments_deferred(self, rows: Any, shift: Vector) -> Deferred:
+    def moments(self, rows: Any, shift: Vector) -> Deferred:
         """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over some rows."""
         if not rows.shape[0]:
             return Deferred.known((np.zeros((self.shape[1], self.shape[1])), np.zeros(self.shape[1])))
         return Deferred.plain(*self.rows.moments(rows, shift))
-
-    def add(self, values: Any, rows: Any | None) -> Vector:
-        """What `add_deferred` answers, at once."""
-        total: Vector = self.settle(self.add_deferred(values, rows))[0]
-        return total
 
     def squares(self, rows: Any) -> Vector:
         """Sum of squares of every column over some rows."""

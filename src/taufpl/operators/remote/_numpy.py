@@ -77,7 +77,7 @@ class NumpySelected(Selected):
         self.rows = rows
         self.values = values
 
-    def tally_deferred(self, edges: Vector) -> Deferred:
+    def tally(self, edges: Vector) -> Deferred:
         """Counts above every edge and at it or above, and the excess over it."""
         size = len(edges)
         if not size:
@@ -89,7 +89,7 @@ class NumpySelected(Selected):
         n_at[-1] += np.count_nonzero(ladder.beyond == 0.0)
         return Deferred.known(np.vstack((n_from - n_at, n_from, excess)))
 
-    def fetch_deferred(self, intervals: Matrix, moves: Vector | None, most: int) -> Deferred:
+    def fetch(self, intervals: Matrix, moves: Vector | None, most: int) -> Deferred:
         """Sums over the entries above every interval, and the entries inside."""
         if not len(intervals):
             return Deferred.known(Deferred.known((np.zeros((0, 4)), [])))
@@ -105,7 +105,7 @@ class NumpySelected(Selected):
             inside.append(self._inside(places, moves, most))
         return Deferred.known(Deferred.known((sums[ends], inside)))
 
-    def split_deferred(self, low: float, cap: float) -> Deferred:
+    def split(self, low: float, cap: float) -> Deferred:
         """Rows and excess of the entries between `low` and `low + cap`, and rows of those above."""
         over = self.values - low
         free, capped = np.flatnonzero((over > 0) & (over < cap)), np.flatnonzero((over > 0) & (over >= cap))

@@ -53,8 +53,8 @@ class Begin:
         new = {**state, "scores": zeros, "moves": zeros, "own_scores": own, "own_moves": own}
         new["centre"] = xp.full_like(zeros, self.centre)
         asked = (
-            block.add_deferred(own + 1.0, positive),
-            block.add_deferred(weights, None),
+            block.add(own + 1.0, positive),
+            block.add(weights, None),
             Deferred.plain(xp.sum(weights)),
         )
         *sums, (n_negative,) = block.settle(*asked)
@@ -190,7 +190,7 @@ class Classes:
             return found
         if not projection.thresholds.total > 0:
             u = mu = math.inf  # the pair is zero
-        ours, theirs = block.settle(alpha.split_deferred(u, math.inf), beta.split_deferred(mu, cap))
+        ours, theirs = block.settle(alpha.split(u, math.inf), beta.split(mu, cap))
         new = cls(block.xp.take(state["positive"], ours[0], axis=0), ours[1], *theirs)
         block.scratch["classes"] = (alpha, beta, key, new)
         return new
@@ -230,10 +230,10 @@ class EvaluatePair:
         counts = np.array([x.shape[0] for x in (classes.active, classes.free, classes.capped)], dtype=np.float64)
         asked = (
             Deferred.stacked(*sums, *_losses(self.own_scores, self.bend, block, state)),
-            block.add_deferred(classes.alpha, classes.active),
-            block.add_deferred(classes.beta, classes.free),
-            block.add_deferred(xp.ones_like(classes.capped, dtype=xp.float64), classes.capped),
-            self.scores.above(block, state, float(self.edges[0]), "top").tally_deferred(self.edges),
+            block.add(classes.alpha, classes.active),
+            block.add(classes.beta, classes.free),
+            block.add(xp.ones_like(classes.capped, dtype=xp.float64), classes.capped),
+            self.scores.above(block, state, float(self.edges[0]), "top").tally(self.edges),
         )
 
         def finish(told: Vector, up: Vector, down: Vector, at_cap: Vector, top: Matrix) -> Sums:
@@ -289,7 +289,7 @@ class Curvature:
         pairs = zip((classes.active, classes.free), self.strides, strict=True)
         taken = [rows if stride == 1 else rows[::stride] for rows, stride in pairs]
         counts = np.array([float(rows.shape[0]) for rows in taken])
-        asked = tuple(map(block.moments_deferred, taken, self.shifts))
+        asked = tuple(map(block.moments, taken, self.shifts))
         return Deferred.together(asked, lambda active, free: (counts, *active, *free))
 
 
@@ -304,7 +304,7 @@ class HessianProduct:
         """Two vectors and two numbers."""
         classes = Classes.of(self.projection, block, state)
         images = [block.dot(self.vector, rows) for rows in (classes.active, classes.free)]
-        pulls = map(block.add_deferred, images, (classes.active, classes.free))
+        pulls = map(block.add, images, (classes.active, classes.free))
         up, down, sums = block.settle(*pulls, Deferred.plain(*map(block.xp.sum, images)))
         return up, down, float(sums[0]), float(sums[1])
 
@@ -324,7 +324,7 @@ class RowSums:
         """The same, together with other things."""
         xp, classes = block.xp, Classes.of(self.projection, block, state)
         pairs = ((classes.alpha, classes.active), (classes.beta, classes.free))
-        return Deferred.together([block.add_deferred(xp.ones_like(x), rows) for x, rows in pairs], lambda *sums: sums)
+        return Deferred.together([block.add(xp.ones_like(x), rows) for x, rows in pairs], lambda *sums: sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +346,7 @@ class ClassMoments:
         xp, positive = block.xp, state["positive"]
         weights = xp.astype(state["is_negative"], xp.float64)
         ones = xp.take(xp.ones_like(weights), positive, axis=0)
-        sums = block.settle(block.add_deferred(ones, positive), block.add_deferred(weights, None))
+        sums = block.settle(block.add(ones, positive), block.add(weights, None))
         return (*sums, float(block.squares(positive).sum()))
 
 
@@ -358,8 +358,8 @@ class KeptPair:
         """Three vectors."""
         xp, alpha = block.xp, state["alpha"]
         told: Sums = block.settle(
-            block.add_deferred(alpha, state["positive"]),
-            block.add_deferred(state["beta"], None),
+            block.add(alpha, state["positive"]),
+            block.add(state["beta"], None),
             Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha)),
         )
         return told

@@ -152,10 +152,10 @@ class HeldMoments:
         above = xp.take(split.beta, split.capped, axis=0)
         distances, own, other, *pulls = block.settle(
             Deferred.stacked(*map(xp.sum, (alpha, beta, above))),
-            *map(block.moments_deferred, taken, self.shifts),
-            block.add_deferred(alpha, active),
-            block.add_deferred(beta, free),
-            block.add_deferred(xp.ones_like(above), capped),
+            *map(block.moments, taken, self.shifts),
+            block.add(alpha, active),
+            block.add(beta, free),
+            block.add(xp.ones_like(above), capped),
         )
         return (counts, distances, *own, *other, *pulls)
 

@@ -68,10 +68,10 @@ class Look:
 
     def __call__(self, block: Block, state: State) -> Sums:
         """Two arrays, to be added up over blocks."""
-        alpha = self.alpha.above(block, state, self.floors[0], "alpha").tally_deferred(self.alpha_edges)
+        alpha = self.alpha.above(block, state, self.floors[0], "alpha").tally(self.alpha_edges)
         beta = self.beta.above(block, state, self.floors[1], "beta")
         if not self.with_total:
-            return block.settle(alpha, beta.tally_deferred(self.beta_edges))
+            return block.settle(alpha, beta.tally(self.beta_edges))
         xp, moves = block.xp, self.beta.moved(state)
         moved = xp.sum(beta.values) * 0.0 if moves is None else xp.sum(xp.take(moves, beta.rows, axis=0))
         return block.settle(alpha, Deferred.stacked(xp.sum(beta.values), moved))
@@ -96,7 +96,7 @@ class Fetch:
             (self.beta, self.beta_intervals, self.floors[1], "beta"),
         ):
             selected = source.above(block, state, floor, slot)
-            found.append(selected.fetch_deferred(intervals, source.moved(state), self.most))
+            found.append(selected.fetch(intervals, source.moved(state), self.most))
         alpha, beta = block.settle(*block.settle(*found))
         return alpha, beta
 

@@ -61,7 +61,7 @@ class LookAtTop:
     def __call__(self, block: Block, state: State) -> Sums:
         """An array, to be added up over blocks."""
         above = self.source.above(block, state, float(self.edges[0]), "top")
-        return block.settle(above.tally_deferred(self.edges))
+        return block.settle(above.tally(self.edges))
 
 
 @dataclass(frozen=True, slots=True)
