@@ -39,7 +39,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from taufpl import TauFPLRanker, TauFPLRankerCV
-from taufpl.estimators import AutoFitter, split_labels
+from taufpl.estimators import ArrayTable, AutoFitter, split_labels
 from taufpl.operators import as_operator
 from taufpl.thresholding import share_above
 
@@ -292,15 +292,15 @@ def convex_scores(split: Split, tau: float, has_path: bool) -> Iterator[tuple[st
 def automatic_scores(split: Split, tau: float) -> tuple[np.ndarray, float, np.ndarray]:
     """Of what `TauFPLClassifier` fits by default, with its seconds, and of the best trimmed candidate alone."""
     began = time.process_time()
-    fitter = AutoFitter(split.X, as_operator(split.X), split_labels(split.y), tau, FOLDS, None)
-    rows = np.arange(split.y.size)
-    fitter.prepare(rows)
-    coef = fitter.fit(rows).coef
+    fitter, labels = AutoFitter(tau, FOLDS), split_labels(split.y)
+    table = ArrayTable(split.X, labels.positive_rows, labels.negative_rows, operator=as_operator(split.X))
+    fitter.prepare(table)
+    coef = fitter.fit(table).coef
     seconds = time.process_time() - began
     shares = dict(zip(fitter.selection["candidate"], fitter.selection["mean_share"], strict=True))
     best = max((name for name in shares if name.startswith(TRIMMED)), key=shares.__getitem__)
     fitter.kept = [(TRIMMED, *map(float, re.findall(r"[\d.e+-]+", best.removeprefix(TRIMMED))))]
-    return split.X_test @ coef, seconds, split.X_test @ fitter.fit(rows).coef
+    return split.X_test @ coef, seconds, split.X_test @ fitter.fit(table).coef
 
 
 class Results:

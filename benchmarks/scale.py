@@ -33,8 +33,8 @@ import dask.array as da
 import numpy as np
 import psutil
 from distributed import Client, LocalCluster
-
 from taufpl.estimators._block_table import Part
+
 from taufpl.operators import FileRows, as_blocks, as_operator
 from taufpl.operators.remote import divide
 from taufpl.problem import RankingProblem

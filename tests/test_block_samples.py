@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.model_selection import StratifiedKFold
-
 from taufpl.estimators._block_parts import AssignParts, Consecutive, Dealt, HeldOut
+
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import LocalBlocks
 from taufpl.operators.remote import _order as _block_order

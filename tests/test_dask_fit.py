@@ -13,13 +13,13 @@ import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 from scipy import sparse
+from taufpl.estimators._block_parts import Dealt
+from taufpl.estimators._block_solve import rank_part
+from taufpl.estimators._block_table import Part
 
 from block_tasks import Whole
 from dask_cases import await_two_workers, tasks_left, two_workers
 from solver_cases import judge, make_data, make_problem
-from taufpl.estimators._block_parts import Dealt
-from taufpl.estimators._block_solve import rank_part
-from taufpl.estimators._block_table import Part
 from taufpl.estimators._solve import SolverChoice
 from taufpl.operators import as_blocks
 from taufpl.operators.remote import Entries, divide, order_statistic

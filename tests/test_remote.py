@@ -18,6 +18,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from taufpl.estimators._block_fit import PaperFitter
+from taufpl.estimators._block_parts import HeldOut
+from taufpl.estimators._block_strategies import hold_out
+from taufpl.estimators._block_table import Part
+from taufpl.estimators._plan import Plan
 
 import backend_cases as cases
 from backend_cases import gathered, tensor
@@ -27,11 +32,6 @@ from taufpl import (
     TauFPLClassifier,
     TauFPLRanker,
 )
-from taufpl.estimators._block_fit import PaperFitter
-from taufpl.estimators._block_parts import HeldOut
-from taufpl.estimators._block_strategies import hold_out
-from taufpl.estimators._block_table import Part
-from taufpl.estimators._plan import Plan
 from taufpl.estimators._solve import SolverChoice
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LocalBlocks

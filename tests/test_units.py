@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-
-from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
 from taufpl.estimators._holdout import divide
 from taufpl.estimators._repeats import copies_among
+
+from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
 from taufpl.estimators._search import make_folds
 from taufpl.estimators._units import read_units
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from taufpl.baselines._liblinear import LiblinearScorer
 from taufpl.baselines._scorer import Vector
-from taufpl.estimators import TAU_CONSTRAINT, train_threshold
+from taufpl.estimators import TAU_CONSTRAINT, ArrayTable, train_threshold
 from taufpl.problem import RankingProblem
 
 
@@ -85,7 +85,7 @@ class BiasShiftedSVM(LiblinearScorer):
 
     def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
         coef, self.svm_intercept_ = super()._solve(X, problem)
-        return coef, -train_threshold(problem, coef, self.tau)
+        return coef, -train_threshold(ArrayTable.of(problem), coef, self.tau)
 
     def _weights(self, n_positive: int, n_negative: int) -> tuple[float, float]:
         return (1.0 / (n_positive + n_negative),) * 2

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
 from taufpl.baselines._scorer import BaselineScorer, Vector
-from taufpl.estimators import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, train_threshold
+from taufpl.estimators import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, ArrayTable, train_threshold
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback
@@ -205,4 +205,4 @@ class PartialAUCSVM(BaselineScorer):
                 RankingCollapseWarning,
                 stacklevel=4,
             )
-        return result.coef, -train_threshold(problem, result.coef, self.tau)
+        return result.coef, -train_threshold(ArrayTable.of(problem), result.coef, self.tau)

@@ -51,7 +51,7 @@ class BaselineScorer(LinearScorer, ABC):
         coef, intercept = self._solve(X, problem)
         self.coef_, self.intercept_ = coef[np.newaxis].copy(), np.array([intercept])
         if not self.converged_:
-            warn_not_converged(type(self).__name__, self.n_iter_, self.dual_gap_, self.tol, stacklevel=4)
+            warn_not_converged(type(self).__name__, self.n_iter_, self.dual_gap_, self.tol)
         return self
 
     def _top_count(self, n_negative: int) -> int:

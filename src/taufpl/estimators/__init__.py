@@ -1,10 +1,9 @@
 """Estimators: validate, build the problem, solve it, set the threshold."""
 
+from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._block_table import in_memory
 from taufpl.estimators._classifier import TauFPLClassifier
-from taufpl.estimators._fitters import known_positive, last_step, scores_of
-from taufpl.estimators._grid import reg_grid
+from taufpl.estimators._fitters import known_positive, last_step
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
@@ -17,9 +16,12 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
+from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
+from taufpl.estimators._search import reg_grid
 from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators._table import in_memory
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 
@@ -27,6 +29,7 @@ __all__ = [
     "REG_CONSTRAINT",
     "SOLVER_CONSTRAINTS",
     "TAU_CONSTRAINT",
+    "ArrayTable",
     "AutoFitter",
     "KernelScorer",
     "KernelTauFPLClassifier",

@@ -7,14 +7,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._block_fit import PaperFitter, fit_remote, follow, selection_of
-from taufpl.estimators._block_scores import norm_quantile
-from taufpl.estimators._block_table import Part
-from taufpl.estimators._fitters import LinearFitter
+from taufpl.estimators._fitters import PaperFitter
 from taufpl.estimators._linear import (
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
@@ -23,9 +20,9 @@ from taufpl.estimators._linear import (
     Vector,
     score_rounding,
 )
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
-from taufpl.estimators._units import refuse_units
-from taufpl.operators import as_operator, is_foreign_array, is_remote
+from taufpl.estimators._predictions import finite, linear_scores
+from taufpl.estimators._table import Table, follow, make_table
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.thresholding import Evidence
 
 
@@ -44,8 +41,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
           held-out positives above the thresholds of tau/2, tau and 2 tau; those that cannot be told from the best, five
           at most, are averaged. Up to 4,000 rows are divided into folds twice. Where the paper's objective has its
           optimum at w = 0, these still find what there is (``docs/recall.md``). From 20 million values of X on, support
-          vector machines, which would take twice its memory, are not among them. Where rows live elsewhere (dask
-          collections, tensors), the paper's rankings alone are compared, over reg and over tau_scale up to all
+          vector machines, which would take twice its memory, are not among them. For remote rows (dask
+          collections, tensors) the paper's rankings alone are compared, over reg and over tau_scale up to all
           negatives, and the best is taken.
         - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"
@@ -93,8 +90,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
-        Folds and rounds that are fitted at the same time; None is 1, -1 all cores. Where rows live elsewhere they
-        follow each other.
+        Folds and rounds that are fitted at the same time; None is 1, -1 all cores. Those of remote rows follow each
+        other.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided.
 
@@ -223,46 +220,35 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self
         """
         forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
-        if is_remote(X):
-            refuse_units(groups, order)
-            return fit_remote(self, X, y)
-        X, labels = self._read(X, y)
-        labels = self._with_units(labels, X, groups, order)
-        operator = as_operator(X)
-        if self._is_automatic():
-            fitter: AutoFitter | LinearFitter = AutoFitter(X, operator, labels, self.tau, self.cv, self.n_jobs)
+        with make_table(self, X, y, groups, order) as table:
+            return self._fit_table(table)
+
+    def _fit_table(self, table: Table) -> Self:
+        fitter: AutoFitter | PaperFitter
+        if self._is_automatic() and table.in_memory:
+            fitter = AutoFitter(self.tau, self.cv)
         else:
-            given = (self.tau, self.tau_scale, self.reg, self._choice())
-            fitter = LinearFitter(operator, labels, *given, regs=self.regs, cv=self.cv, n_jobs=self.n_jobs)
-        outcome = self._run_strategy(fitter, self._plan())
+            fitter = PaperFitter(self.tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
+        outcome = self._run_strategy(fitter, table, self._plan())
         self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
-        if isinstance(fitter, LinearFitter):
+        if isinstance(fitter, PaperFitter):
             self._keep_paper(fitter)
         else:
             self._keep_average(fitter)
         # Of a tie that could flip, all but a tenth of what tau allows must be safe; a monstrous row must not count.
-        norm = float(np.sqrt(np.quantile(operator.row_norms(), 1.0 - 0.1 * self.tau)))
-        self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
-        return self
-
-    def _fit_part(self, part: Part) -> Self:
-        fitter = PaperFitter(self.tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
-        outcome = self._run_block_strategy(fitter, part, self._plan())
-        self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
-        self._keep_paper(fitter)
-        if self._is_automatic():
-            self.selection_ = selection_of(self.cv_results_, self.reg_, self.tau_scale_)
-        norm = norm_quantile(part, 1.0 - 0.1 * self.tau)
+        norm = table.norm_quantile(1.0 - 0.1 * self.tau)
         self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
         return self
 
     def _is_automatic(self) -> bool:
         return self.ranking == "auto" and self.reg == "cv" and self.tau_scale == "cv"
 
-    def _keep_paper(self, fitter: LinearFitter | PaperFitter) -> None:
+    def _keep_paper(self, fitter: PaperFitter) -> None:
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
+            if self._is_automatic():
+                self.selection_ = selection_of(fitter.cv_results, fitter.reg, fitter.tau_scale)
         assert fitter.first is not None
         self._keep_ranking(*fitter.first)
 
@@ -276,8 +262,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         super()._keep_evidence(evidence, rounding)
         self.intercept_ = -self.thresholds_
-        if is_foreign_array(self.coef_):
-            follow(self, self.coef_)
+        follow(self, self.coef_)
 
     def decision_function(self, X: Any) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.
@@ -292,8 +277,19 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         ndarray, dask array or tensor of shape (n_samples,)
             Where X is; a dask array is not computed.
         """
-        decisions = super().decision_function(X)
-        return decisions if is_remote(decisions) else finite(decisions)
+        return finite(super().decision_function(X))
 
     def _raw_scores(self, X: Any) -> Any:
-        return self._linear_scores(X)
+        return linear_scores(self, X)
+
+
+def selection_of(cv_results: dict[str, NDArray[Any]], reg: float, tau_scale: float) -> dict[str, Any]:
+    """What was compared, in the form in which the automatic ranking reports it: the paper's rankings alone."""
+    scales, regs = cv_results["param_tau_scale"], cv_results["param_reg"]
+    return {
+        "candidate": [f"paper({scale:g}, {each:g})" for scale, each in zip(scales, regs, strict=True)],
+        "mean_share": cv_results["mean_test_score"],
+        "std_share": cv_results["std_test_score"],
+        "over_logistic": np.full(len(regs), math.nan),
+        "kept": (scales == tau_scale) & (regs == reg),
+    }

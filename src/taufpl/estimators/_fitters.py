@@ -1,9 +1,9 @@
-"""What strategies fit: a linear ranking, or any scikit-learn scorer."""
+"""What strategies fit: the ranking of the paper, or clones of any scikit-learn scorer."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,54 +11,36 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from taufpl._sklearn import BaseSearchCV, check_method_params, routing_enabled, safe_indexing
-from taufpl.estimators._labels import TwoClasses, split_rows
-from taufpl.estimators._linear import AccuracyMixin
-from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
+from taufpl._sklearn import BaseSearchCV, check_method_params, check_sample_weight, routing_enabled, safe_indexing
+from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._predictions import AccuracyMixin, scores_of
+from taufpl.estimators._search import search_ranking
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
-from taufpl.operators import Operator, to_numpy
-from taufpl.problem import RankingProblem, top_count
-from taufpl.solvers import Result
+from taufpl.estimators._table import LinearModel, Scores, Table
+from taufpl.operators import to_numpy
+from taufpl.problem import BaseRankingProblem, top_count
 
 Vector = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 # Shares of positives above a threshold do not tell finer gaps apart.
 SEARCH_TOL = 1e-3
-MOST_EXTENSIONS = 20
+_MOST_EXTENSIONS = 20
 
 # Labels that a classifier for 0 and 1 takes as they are.
 _CODED = ([0, 1], [1, 0])
 
 
-@dataclass(frozen=True, slots=True)
-class LinearModel:
-    """A fitted ranking.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-    ranking, duals
-        What a neighbouring fit can start from: the ranking, and the dual weight of every row of X.
-    """
-
-    coef: Vector
-    ranking: Ranking | None = None
-    duals: Vector | None = None
-
-
-class LinearFitter:
-    """Fits the ranking of the paper, with reg given or searched for."""
+class PaperFitter:
+    """Fits the ranking of the paper, with reg and tau_scale given or searched for."""
 
     learns_from_neighbours = True
     learns_from_positives = True
 
     def __init__(
         self,
-        operator: Operator,
-        labels: TwoClasses,
         tau: float,
         tau_scale: float | str,
         reg: float | str,
@@ -66,54 +48,43 @@ class LinearFitter:
         *,
         regs: int | ArrayLike,
         cv: Any,
-        n_jobs: int | None,
     ) -> None:
-        self.operator = operator
-        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
         self.tau = tau
         self.given = (reg, tau_scale)
         self.reg, self.tau_scale = (math.nan if isinstance(each, str) else float(each) for each in self.given)
         self.choice = choice
-        self.regs, self.cv, self.n_jobs = regs, cv, n_jobs
+        self.regs, self.cv = regs, cv
         # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
         self.cv_results: dict[str, NDArray[Any]] | None = None
-        self.first: tuple[Ranking, RankingProblem] | None = None
+        self.first: tuple[Ranking, BaseRankingProblem] | None = None
 
-    def prepare(self, rows: Rows) -> None:
+    def prepare(self, table: Table) -> None:
         """Choose reg and tau_scale on folds of these rows, where they are not given."""
         if "cv" not in self.given:
             return
-        folds = make_folds(self.cv, *split_rows(rows, self.positive_rows), self.units)
-        rough = replace(self.choice, tol=max(self.choice.tol, SEARCH_TOL))
-        settings = make_settings(self.tau, self.given[1], 1.0)
-        regs = make_grid(self.regs if self.given[0] == "cv" else [self.reg])
-        search = RankingSearch(FoldWalker(self.operator, folds, self.tau, rough, self.n_jobs))
-        best = search.run(settings, regs, MOST_EXTENSIONS).best()
+        search = search_ranking(
+            table,
+            self.tau,
+            replace(self.choice, tol=max(self.choice.tol, SEARCH_TOL)),
+            tau_scale=self.given[1],
+            regs=self.regs if self.given[0] == "cv" else [self.reg],
+            cv=self.cv,
+            max_extensions=_MOST_EXTENSIONS,
+        )
+        best = search.best()
         self.cv_results = search.table()
         self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
-    def fit(self, rows: Rows, near: LinearModel | None = None) -> LinearModel:
-        """Solve on a copy of these rows, or on X itself where they are all of it."""
-        positive, negative = split_rows(rows, self.positive_rows)
-        k = top_count(self.tau_scale * self.tau, negative.size)
-        whole = rows.size == self.operator.shape[0]
-        if whole:
-            problem = RankingProblem(self.operator, positive, negative, k, self.reg)
-        else:
-            part = self.operator.take_rows(np.concatenate((positive, negative)))
-            cut = positive.size
-            problem = RankingProblem(part, np.arange(cut), np.arange(cut, rows.size), k, self.reg)
-        ranking = solve_ranking(problem, self.choice, _start(near, positive, negative))
+    def fit(self, table: Table, near: LinearModel | None = None) -> LinearModel:
+        """Solve on these rows."""
+        with table.problem(top_count(self.tau_scale * self.tau, table.n_negative), self.reg) as problem:
+            ranking = solve_ranking(problem, self.choice, table.start(near))
         self.first = self.first or (ranking, problem)
-        if not whole:  # nothing will start from it
-            return LinearModel(ranking.result.coef)
-        duals = np.empty(rows.size)
-        duals[positive], duals[negative] = ranking.result.alpha, ranking.result.beta
-        return LinearModel(ranking.result.coef, ranking, duals)
+        return table.model(ranking)
 
-    def scores(self, model: LinearModel, rows: Rows) -> Vector:
-        """Products of w with each of the rows."""
-        return self.operator.matvec_rows(model.coef, rows)
+    def scores(self, model: LinearModel, table: Table) -> Scores:
+        """Products with w."""
+        return table.scores(model.coef)
 
     def is_linear(self, model: LinearModel) -> bool:
         """Always."""
@@ -124,71 +95,74 @@ class LinearFitter:
         return False
 
 
-def _start(near: LinearModel | None, positive: Rows, negative: Rows) -> Result | None:
-    """The neighbour's result, cut down to these rows; a solver makes the pair feasible again."""
-    if near is None or near.ranking is None or near.duals is None or near.ranking.collapsed:
-        return None
-    return replace(near.ranking.result, alpha=near.duals[positive], beta=near.duals[negative], history=())
-
-
-class EstimatorFitter:
+class CloneFitter:
     """Fits clones of a scikit-learn classifier, or of an outlier detector, which sees negatives only.
 
     A classifier that refuses the labels is given 0 for negatives and 1 for positives.
+
+    Parameters
+    ----------
+    estimator : estimator
+    classes : ndarray of shape (2,)
     """
 
     learns_from_neighbours = False
 
-    def __init__(self, estimator: Any, X: Any, y: Any, labels: TwoClasses, params: dict[str, Any]) -> None:
-        self.estimator = estimator
-        self.X, self.y = X, y
-        self.classes = labels.classes
-        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
+    def __init__(self, estimator: Any, classes: NDArray[Any]) -> None:
+        self.estimator, self.classes = estimator, classes
         self.learns_from_positives = not is_outlier_detector(estimator)
-        self.params = params
 
-    def prepare(self, rows: Rows) -> None:
+    def prepare(self, table: Any) -> None:
         """Nothing is chosen beforehand."""
 
-    def fit(self, rows: Rows, near: Any = None) -> Any:
+    def fit(self, table: Any, near: Any = None) -> Any:
         """Fit a clone."""
+        if not table.in_memory:
+            return table.fit_clone(self._clone(), self.classes)
         if not self.learns_from_positives:
-            return self._fit(self.y, np.intersect1d(rows, self.negative_rows, assume_unique=True))
+            return self._fit(table.negatives(), self.classes)
         if find_own(self.estimator) is not None or self.classes.tolist() in _CODED:
-            return self._fit(self.y, rows)
+            return self._fit(table, self.classes)
         # Nothing tells which classifiers take 0 and 1 alone, as XGBoost does, but that they refuse other labels.
         try:
-            return self._fit(self.y, rows)
+            return self._fit(table, self.classes)
         except (TypeError, ValueError) as refusal:
             try:
-                return self._fit((self.y == self.classes[1]).astype(np.int64), rows)
+                return self._fit(table, np.arange(2))
             except Exception:
                 raise refusal from None
 
-    def _fit(self, y: Any, rows: Rows) -> Any:
+    def _clone(self) -> Any:
+        """A clone; one of this package learns to find what is positive here: a score turned round finds the others."""
         model = clone(self.estimator)
-        # One of this package must learn to find what is positive here: a score turned round finds the others.
         own = find_own(model)
         if own is not None and own.pos_label is None:
             own.set_params(pos_label=self.classes.tolist()[1])
-        params = {**check_method_params(self.X, self.params, indices=rows), **self._groups_for(model, rows)}
-        return model.fit(safe_indexing(self.X, rows), safe_indexing(y, rows), **params)
+        return model
 
-    def _groups_for(self, model: Any, rows: Rows) -> dict[str, Any]:
+    def _fit(self, table: ArrayTable, classes: NDArray[Any]) -> Any:
+        model, rows = self._clone(), table.rows
+        params = {**check_method_params(table.X, table.params, indices=rows), **self._groups_for(model, table)}
+        return model.fit(safe_indexing(table.X, rows), classes[table.is_positive.astype(np.intp)], **params)
+
+    def _groups_for(self, model: Any, table: ArrayTable) -> dict[str, Any]:
         """The groups of these rows under the name by which an estimator of this package that searches gets them."""
-        last = last_step(model)
-        if self.units.groups is None or not has_fit_parameter(last, "groups") or not _is_own(last):
+        last, groups = last_step(model), table.units.groups
+        if groups is None or not has_fit_parameter(last, "groups") or not _is_own(last):
             return {}
         name = "groups"
         if last is not model and routing_enabled():
             last.set_fit_request(groups=True)
         elif last is not model:
             name = f"{model.steps[-1][0]}__groups"
-        return {name: self.units.groups[rows]}
+        return {name: groups[table.rows]}
 
-    def scores(self, model: Any, rows: Rows) -> Vector:
+    def scores(self, model: Any, table: Any) -> Scores:
         """Higher for the positive class."""
-        return scores_of(model, safe_indexing(self.X, rows), known_positive(model, self.classes))
+        if not table.in_memory:
+            return table.scores(model.coef_[0], float(model.intercept_[0]))
+        rows = safe_indexing(table.X, table.by_class)
+        return table.with_scores(scores_of(model, rows, known_positive(model, self.classes)))
 
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""
@@ -246,25 +220,31 @@ def known_positive(model: Any, classes: NDArray[Any]) -> Any:
     return 1 if is_coded else classes[1]
 
 
-def scores_of(model: Any, X: Any, positive: Any) -> Vector:
-    """Score of a fitted classifier, or minus that of an outlier detector: higher means positive.
-
-    Raises
-    ------
-    TypeError
-        If it has neither decision_function nor predict_proba.
-    """
-    if is_outlier_detector(model):
-        return -np.asarray(model.decision_function(X), dtype=np.float64)
-    if hasattr(model, "decision_function"):
-        scores = np.asarray(model.decision_function(X), dtype=np.float64)
-        if scores.ndim == 1:
-            return scores if model.classes_[1] == positive else -scores
-    elif hasattr(model, "predict_proba"):
-        scores = np.asarray(model.predict_proba(X), dtype=np.float64)
-    else:
-        raise TypeError(
-            f"estimator must have decision_function or predict_proba, {type(model).__name__} has neither. "
-            "For an SVC, say, decision_function is there; for a regressor, wrap it so that it gives scores."
+def refuse_pairwise(estimator: Any) -> None:
+    """A matrix of pairs has a column for each row: models on some of the rows would need other columns later."""
+    if get_tags(estimator).input_tags.pairwise:
+        raise ValueError(
+            f"{type(estimator).__name__} takes a matrix of k(x_i, x_j), whose columns would have to be cut too. "
+            'Take KernelTauFPLClassifier(kernel="precomputed", threshold="np"), which does that; or fit the estimator '
+            "first and give it with cv='prefit', and k of other rows with those that it was fitted on."
         )
-    return scores[:, int(np.flatnonzero(model.classes_ == positive)[0])]
+
+
+def without_weightless(
+    X: Any, y: NDArray[Any], own: dict[str, Any], params: dict[str, Any]
+) -> tuple[Any, NDArray[Any], dict[str, Any], dict[str, Any]]:
+    """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
+    # Under its own name, or under that of a step of a pipeline.
+    given = [each for name, each in params.items() if name.split("__")[-1] == "sample_weight" and each is not None]
+    if not given:
+        return X, y, own, params
+    weights = check_sample_weight(given[0], X, ensure_non_negative=True)
+    rows = np.flatnonzero(weights > 0)
+    if rows.size == len(weights):
+        return X, y, own, params
+    if len(np.unique(y[rows])) < 2:
+        raise ValueError(
+            f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."
+        )
+    cut = [check_method_params(X, each, indices=rows) for each in (own, params)]
+    return safe_indexing(X, rows), y[rows], cut[0], cut[1]

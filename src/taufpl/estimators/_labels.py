@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from taufpl.estimators._units import Units
 from taufpl.exceptions import PositiveLabelWarning
 
 # Labels whose larger one everybody takes for positive, in any numeric type: True is 1, and 1.0 is 1.
@@ -29,14 +29,11 @@ class TwoClasses:
     classes : ndarray of shape (2,)
         The label of negatives, then that of positives.
     positive_rows, negative_rows : ndarray of int
-    units : Units
-        Which rows belong together.
     """
 
     classes: NDArray[Any]
     positive_rows: NDArray[np.intp]
     negative_rows: NDArray[np.intp]
-    units: Units = field(default_factory=Units)
 
 
 def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
@@ -89,7 +86,12 @@ def _positive_place(labels: NDArray[Any], kind: str, pos_label: Any, n_rows: int
         )
     if pos_label is None:
         if labels.tolist() not in _USUAL:
-            _warn_taken(*labels.tolist())
+            other, taken = labels.tolist()
+            warn_user(
+                f"{taken!r} is taken for the positive label, the one to find, and not {other!r}, because it is the "
+                f"last in sorted order. Say which one is meant: pos_label={taken!r} or pos_label={other!r}.",
+                PositiveLabelWarning,
+            )
         return 1
     found = np.flatnonzero(labels == pos_label)
     if len(found) != 1:
@@ -97,20 +99,30 @@ def _positive_place(labels: NDArray[Any], kind: str, pos_label: Any, n_rows: int
     return int(found[0])
 
 
-def _warn_taken(other: Any, taken: Any) -> None:
-    """Say which label was taken for positive, on the line that called this package."""
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn on the line that called this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(
-        f"{taken!r} is taken for the positive label, the one to find, and not {other!r}, because it is the last in "
-        f"sorted order. Say which one is meant: pos_label={taken!r} or pos_label={other!r}.",
-        PositiveLabelWarning,
-        stacklevel=level,
-    )
+    warnings.warn(message, category, stacklevel=level)
 
 
-def split_rows(rows: NDArray[np.intp], positive_rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The positives among some rows, and the others, each in the order given."""
-    is_positive = np.isin(rows, positive_rows, assume_unique=True)
-    return rows[is_positive], rows[~is_positive]
+def count_labels(labels: NDArray[Any]) -> dict[Any, int]:
+    """Distinct labels of rows in memory, and how many rows have each."""
+    if labels.dtype.kind == "O":  # which need not have an order
+        return Counter(labels.tolist())
+    values, counts = np.unique(labels, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def check_known(counts: dict[Any, int], classes: NDArray[Any]) -> None:
+    """Refuse labels that a fitted model does not know, and rows without any negative."""
+    known = classes.tolist()
+    strange = [label for label in counts if label not in known]
+    if strange:
+        raise ValueError(f"y must hold the labels that the fitted estimator knows, {known}; got {strange} too.")
+    if known[0] not in counts:
+        raise ValueError(
+            f"y must hold negatives, {known[0]!r}, to calibrate a fitted estimator on; "
+            f"got {sum(counts.values())} rows without any."
+        )

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
-from taufpl.estimators._block_table import Part, check_header, in_memory, needs_memory
-from taufpl.estimators._labels import TwoClasses, split_labels
+from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._labels import TwoClasses, split_labels, warn_user
+from taufpl.estimators._predictions import AccuracyMixin, labels_of, linear_scores
 from taufpl.estimators._solve import Ranking, SolverChoice
+from taufpl.estimators._table import Table, in_memory, needs_memory
+from taufpl.estimators._units import read_units
 from taufpl.exceptions import RankingCollapseWarning
-from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, is_remote, to_numpy
-from taufpl.operators.remote import fetched, lazy_labels, linear_scores
-from taufpl.problem import BaseRankingProblem, BlockRankingProblem, RankingProblem
+from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, to_numpy
+from taufpl.problem import BaseRankingProblem
 from taufpl.thresholding import top_threshold
 
 Vector = NDArray[np.float64]
@@ -36,29 +36,8 @@ REG_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 SHARE_CONSTRAINT = [Interval(Real, 0, 1, closed="right")]
 TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 
-_LARGEST = float(np.finfo(np.float64).max)
 # Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
 _ROUNDINGS = 64.0
-
-
-class AccuracyMixin(ClassifierMixin):
-    """The accuracy of a classifier of this package, whose predictions may be remote."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows whose label is predicted.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
-        y : {array-like, dask collection, tensor} of shape (n_samples,)
-        sample_weight : {array-like, dask collection, tensor} of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        y, predicted, sample_weight = fetched(y, self.predict(X), sample_weight)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
 class RankingScorer(AccuracyMixin, BaseEstimator):
@@ -79,10 +58,7 @@ class RankingScorer(AccuracyMixin, BaseEstimator):
         array of shape (n_samples,)
             Where X is; labels that are text are a NumPy array where X is a tensor.
         """
-        decisions = self.decision_function(X)
-        if is_remote(decisions):
-            return lazy_labels(decisions, to_numpy(self.classes_))
-        return self.classes_[(decisions > 0).astype(np.intp)]
+        return labels_of(self.decision_function(X), self.classes_)
 
     def _choice(self) -> SolverChoice:
         return SolverChoice(self.solver, self.tol, self.max_iter)
@@ -138,15 +114,7 @@ class LinearScorer(RankingScorer):
             are refused in memory, then have the score NaN and are not predicted positive.
         """
         check_is_fitted(self)
-        return self._linear_scores(X, float(to_numpy(self.intercept_)[0]))
-
-    def _linear_scores(self, X: Any, intercept: float = 0.0) -> Any:
-        """X w + b: here, or where X is."""
-        coef = to_numpy(self.coef_)[0]
-        if not is_remote(X):
-            return as_operator(self._checked(X, reset=False)).matvec(coef) + intercept
-        check_header(self, X, reset=False)
-        return linear_scores(X, coef, max(intercept, -_LARGEST))
+        return linear_scores(self, X, float(to_numpy(self.intercept_)[0]))
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
         return validate_data(
@@ -167,23 +135,43 @@ class LinearScorer(RankingScorer):
         check_squares(X)
         return X, self._keep_labels(y)
 
-    def _keep(self, ranking: Ranking, problem: RankingProblem, tau: float) -> Self:
-        """Set what the fit of a ranker leaves behind."""
-        self.coef_ = ranking.result.coef[np.newaxis].copy()
-        self.intercept_ = np.array([-train_threshold(problem, ranking.result.coef, tau)])
-        self._keep_ranking(ranking, problem)
-        return self
+    def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: Any) -> ArrayTable:
+        """The rows of a fit in memory."""
+        X, labels = self._read(X, y)
+        units = read_units(groups, order, X.shape[0])
+        rows = (labels.positive_rows, labels.negative_rows)
+        return ArrayTable(X, *rows, units, as_operator(X), getattr(self, "n_jobs", None))
 
-    def _keep_part(self, ranking: Ranking, problem: BlockRankingProblem, threshold: float) -> Self:
-        """The same where the rows live elsewhere."""
+    def _takes_remote(self, X: Any) -> bool:
+        """Whether the estimator is fitted on remote rows where they are."""
+        return True
+
+    def _check_remote(self) -> None:
+        """Refuse what there is for rows in memory only."""
+        if getattr(self, "solver", "newton") != "newton":
+            raise ValueError(
+                f"solver must be 'newton' for remote rows, got {self.solver!r}: the paper's method takes hundreds of "
+                "passes, and is there for rows in memory only."
+            )
+        if getattr(self, "positive_share", 1.0) != 1.0:
+            raise ValueError(
+                f"positive_share must be 1 for remote rows, got {self.positive_share!r}: giving up positives is there "
+                "for rows in memory only. Raise tau_scale instead, or fit on a sample in memory."
+            )
+
+    def _positive_label(self) -> Any:
+        return self.pos_label
+
+    def _fit_table(self, table: Table) -> Self:
+        """Fit, with `classes_` and `n_features_in_` set already."""
+        raise TypeError(needs_memory(type(self).__name__))
+
+    def _keep(self, ranking: Ranking, problem: BaseRankingProblem, threshold: float) -> Self:
+        """Set what the fit of a ranker leaves behind."""
         self.coef_ = ranking.result.coef[np.newaxis].copy()
         self.intercept_ = np.array([-threshold])
         self._keep_ranking(ranking, problem)
         return self
-
-    def _fit_part(self, part: Part) -> Self:
-        """Fit on rows that live elsewhere, with `classes_` and `n_features_in_` set already."""
-        raise TypeError(needs_memory(type(self).__name__))
 
     def _keep_ranking(self, ranking: Ranking, problem: BaseRankingProblem) -> None:
         """Set what the solver said, and warn where it did not go as hoped."""
@@ -199,17 +187,15 @@ class LinearScorer(RankingScorer):
         return tags
 
 
-def train_threshold(problem: RankingProblem, coef: Vector, tau: float) -> float:
+def train_threshold(table: Table, coef: Vector, tau: float) -> float:
     """Proposition 1's threshold on the negatives that the ranking was trained on, safe against rounding.
 
     The negative at the threshold must not be predicted positive because its score was summed in another order, so
     that the threshold is raised by a bound on that rounding. Costs one pass.
     """
-    _, scores = problem.scores(coef)
-    threshold = top_threshold(scores, tau)
-    at_threshold = problem.negative_rows[np.flatnonzero(scores == threshold)[:1]]
-    norm = float(np.sqrt(problem.operator.row_gram(at_threshold)[0, 0]))
-    return threshold + score_rounding(norm * float(np.linalg.norm(coef)))
+    scores = table.scores(coef)
+    threshold = top_threshold(scores.negative, tau)
+    return threshold + score_rounding(table.norm_of(scores, threshold) * float(np.linalg.norm(coef)))
 
 
 def score_rounding(scale: float, dtype: Any = np.float64) -> float:
@@ -217,23 +203,21 @@ def score_rounding(scale: float, dtype: Any = np.float64) -> float:
     return _ROUNDINGS * float(np.finfo(dtype).eps) * scale
 
 
-def warn_not_converged(name: str, n_iter: int, gap: float, tol: float, stacklevel: int = 6) -> None:
+def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
     """Say how far the solver came."""
-    warnings.warn(
+    warn_user(
         f"{name} stopped after {n_iter} iterations at a relative gap of {gap:.2g}, above tol={tol:g}: its objective is "
         "certified to that gap only. Raise max_iter or tol, increase reg, or scale the features.",
         ConvergenceWarning,
-        stacklevel=stacklevel,
     )
 
 
 def warn_collapsed(name: str, problem: BaseRankingProblem) -> None:
     """Say what has happened and what helps."""
-    warnings.warn(
+    warn_user(
         f"{name} found nothing better than w = 0, for any reg: the mean of the {problem.n_positive} positives is an "
         f"average of negatives in which the worst {problem.k} of {problem.n_negative} decide, so that no direction "
         "separates them. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the negatives "
         "than tau, or lower positive_share, to give up the positives that cannot be reached, or raise tau itself.",
         RankingCollapseWarning,
-        stacklevel=6,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,35 +10,38 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch, get_tags, indexable
+from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    check_method_params,
-    check_sample_weight,
-    check_y,
-    fit_context,
-    num_samples,
-    routing_enabled,
-    safe_indexing,
+from taufpl._sklearn import HasMethods, Interval, StrOptions, fit_context, routing_enabled
+from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._fitters import (
+    CloneFitter,
+    find_own,
+    known_positive,
+    last_step,
+    refuse_pairwise,
+    wanted_positive,
+    without_weightless,
 )
-from taufpl.estimators._block_calibrate import held_scores, scores_remote
-from taufpl.estimators._block_fit import CloneFitter
-from taufpl.estimators._block_table import in_memory, read_part
-from taufpl.estimators._fitters import EstimatorFitter, find_own, known_positive, last_step, scores_of, wanted_positive
-from taufpl.estimators._grid import tau_grid
 from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import AccuracyMixin, LinearScorer, score_rounding
-from taufpl.estimators._strategies import Outcome, largest
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, finite, forget
-from taufpl.estimators._units import refuse_units
-from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
-from taufpl.operators.remote import lazy_labels
-from taufpl.thresholding import Evidence, JointOrderStatistic, NPScoreRule, TrainQuantile
+from taufpl.estimators._linear import LinearScorer, score_rounding
+from taufpl.estimators._predictions import (
+    AccuracyMixin,
+    above_each,
+    decisions_of,
+    indexed,
+    labels_of,
+    mean_scores,
+    scores_of,
+)
+from taufpl.estimators._search import tau_grid
+from taufpl.estimators._table import in_memory, make_table, score_table
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget, fresh_evidence
+from taufpl.estimators._units import read_units
+from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
+from taufpl.operators import is_foreign_array, to_numpy
 
 Vector = NDArray[np.float64]
 
@@ -180,65 +184,61 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         self
         """
         tau_grid(self.tau)
-        is_fitted = self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
-        if is_remote(X) and (is_fitted or isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)):
-            refuse_units(groups, order)
-            return self._fit_remote(X, y, params, is_fitted=is_fitted)
-        X, y = indexable(*in_memory(type(self).__name__, X, y))
-        if num_samples(X) == 0:
-            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
-        y = check_y(y, estimator=self)
-        if is_fitted:
+        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
             if params or order is not None:
                 given = sorted(params) or ["order"]
                 raise ValueError(f"a fitted estimator takes no parameters of fit but groups, got {given}.")
-            return self._calibrate(X, y, groups)
-        _refuse_pairwise(self.estimator)
-        X, y, own, params = _without_weightless(X, y, {"groups": groups, "order": order}, params)
-        labels = split_labels(y, wanted_positive(self.estimator, self.pos_label))
-        labels = self._with_units(labels, X, own["groups"], own["order"])
-        self.classes_ = labels.classes
-        routed = self._routed(params, own["groups"]).estimator.fit
-        fitter = EstimatorFitter(self.estimator, X, y, labels, routed)
-        outcome = self._run_strategy(fitter, self._plan())
+            return self._calibrate(*indexed(self, X, y), groups)
+        with make_table(self, X, y, groups, order, params) as table:
+            outcome = self._run_strategy(CloneFitter(self.estimator, self.classes_), table, self._plan())
         if any(isinstance(part, FrozenEstimator) for part in self.estimator.get_params().values()):
             outcome = outcome.without_guarantee(
                 "a part of the estimator was fitted before, and whether it has met these negatives cannot be told"
             )
         return self._keep_outcome(outcome)
 
-    def _fit_remote(self, X: Any, y: Any, params: dict[str, Any], *, is_fitted: bool) -> Self:
-        """Rows that stay where they are: a fitted scorer of any kind, or a linear one of this package."""
-        if params:
-            raise ValueError(f"rows that live elsewhere take no parameters of fit, got {sorted(params)}.")
-        if is_fitted:
-            return self._calibrate_remote(X, y)
+    def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: dict[str, Any]) -> ArrayTable:
+        """The rows of a fit in memory, with what else the estimator is fitted with."""
+        X, y = indexed(self, *in_memory(type(self).__name__, X, y))
+        refuse_pairwise(self.estimator)
+        X, y, own, params = without_weightless(X, y, {"groups": groups, "order": order}, params)
+        labels = split_labels(y, self._positive_label())
+        self.classes_ = labels.classes
+        units = read_units(own["groups"], own["order"], y.size)
+        routed = self._routed(params, own["groups"]).estimator.fit
+        return ArrayTable(X, labels.positive_rows, labels.negative_rows, units, None, self.n_jobs, routed)
+
+    def _takes_remote(self, X: Any) -> bool:
+        """Whether the estimator is fitted on remote rows where they are; tensors come into memory for others."""
+        return isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)
+
+    def _check_remote(self) -> None:
         if not isinstance(self.estimator, LinearScorer):
             raise TypeError(
-                f"{type(self.estimator).__name__} cannot be fitted on rows that live elsewhere, TauFPLRanker can. "
-                "Fit it on rows in memory and give it fitted, with cv='prefit': rows are then scored where they are."
+                f"{type(self.estimator).__name__} cannot be fitted on remote rows, TauFPLRanker can. Fit it on rows in "
+                "memory and give it fitted, with cv='prefit': rows are then scored where they are."
             )
-        with read_part(self, X, y, wanted_positive(self.estimator, self.pos_label)) as part:
-            fitter = CloneFitter(self.estimator, X, self.classes_)
-            return self._keep_outcome(self._run_block_strategy(fitter, part, self._plan()))
+        self.estimator._check_remote()
 
-    def _calibrate_remote(self, X: Any, y: Any) -> Self:
+    def _positive_label(self) -> Any:
+        return wanted_positive(self.estimator, self.pos_label)
+
+    def _calibrate(self, X: Any, y: Any, groups: Any) -> Self:
+        """Threshold of a fitted scorer: every negative given is one that it has not seen."""
         check_is_fitted(self.estimator)
-        self.classes_ = self._known_classes()
-        scores = scores_remote(self.estimator, X, self.classes_[1])
-        with held_scores(scores, y, self.classes_) as held:
-            evidence = held.with_recall(self._choose(held.negative, held.positive))
-            largest_score = max(each.largest for each in (held.negative, held.positive) if each is not None)
-        return self._keep_outcome(Outcome((self.estimator,), evidence, largest_score))
-
-    def _known_classes(self) -> NDArray[Any]:
         known = getattr(self.estimator, "classes_", None)
-        if is_outlier_detector(self.estimator) or known is None:
-            raise ValueError(
-                "a fitted estimator must know its classes to be calibrated on rows that live elsewhere, "
-                f"{type(self.estimator).__name__} has no classes_."
-            )
-        return self._in_order(to_numpy(known))
+        is_known = known is not None and not is_outlier_detector(self.estimator)
+        self.classes_ = self._in_order(to_numpy(known)) if is_known else self._classes_of(y)
+        plan = self._plan()
+        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
+        if (self.threshold, self.insufficient) == ("auto", "raise"):
+            # There is nothing to fall back on but the largest score, with a warning.
+            plan = replace(plan, insufficient="largest")
+        raw = scores_of(self.estimator, X, self.classes_[1])
+        with score_table(self, raw, X, y, groups, plan) as (table, scores):
+            evidence = fresh_evidence(table, scores, STRATEGIES[self.strategy_].calibrate(scores, plan))
+            scale = max(largest(scores.negative), largest(scores.positive))
+        return self._keep_outcome(Outcome((self.estimator,), evidence, scale))
 
     def _in_order(self, known: NDArray[Any]) -> NDArray[Any]:
         """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""
@@ -252,44 +252,22 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
             params = {**params, "groups": groups}
         return process_routing(self, "fit", **params)
 
-    def _calibrate(self, X: Any, y: NDArray[Any], groups: Any) -> Self:
-        """Threshold of a fitted scorer: every negative given is one that it has not seen."""
-        check_is_fitted(self.estimator)
-        self.classes_ = self._prefit_classes(y)
-        labels = self._known_labels(y, y.size)
-        scores = scores_of(self.estimator, X, self.classes_[1])
-        positive = scores[labels.positive_rows]
-        evidence = self._fresh_evidence(X, scores, labels, groups, lambda negative: self._choose(negative, positive))
-        return self._keep_outcome(Outcome((self.estimator,), evidence, largest(scores)))
-
-    def _choose(self, negative: Any, positive: Any) -> tuple[Evidence, ...]:
-        """By the rule of `threshold`, from scores of rows that a fitted scorer has not seen."""
-        plan = self._plan()
-        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
-        if self.strategy_ in ("np", "cross") or (self.strategy_ == "oob" and plan.delta is not None):
-            # There is nothing to fall back on but the largest score, with a warning.
-            insufficient: Any = (
-                "largest" if (self.threshold, self.insufficient) == ("auto", "raise") else self.insufficient
+    def _classes_of(self, y: Any) -> NDArray[Any]:
+        """Negative and positive label, where the fitted estimator does not know them."""
+        if not isinstance(y, np.ndarray):
+            raise ValueError(
+                "a fitted estimator must know its classes to be calibrated on remote rows, "
+                f"{type(self.estimator).__name__} has no classes_."
             )
-            return JointOrderStatistic(plan.taus, plan.bound_delta, insufficient).choose_all(negative)
-        by_score = self.threshold == "oob" and self.rule == "np_score"
-        rules = [(NPScoreRule if by_score else TrainQuantile)(tau) for tau in plan.taus]
-        return tuple(rule.choose(negative, positive) for rule in rules)
-
-    def _prefit_classes(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Negative and positive label, as the fitted estimator knows them."""
-        known = getattr(self.estimator, "classes_", None)
-        if is_outlier_detector(self.estimator) or known is None:
-            labels = np.unique(y)
-            if len(labels) == 1 and self.pos_label is not None and self.pos_label != labels[0]:
-                return np.array([labels[0], self.pos_label])
-            if len(labels) == 1:
-                raise ValueError(
-                    f"y holds one label only, {labels.tolist()[0]!r}, and the fitted estimator knows no classes: "
-                    "name the label of positives by pos_label."
-                )
-            return split_labels(y, self.pos_label).classes
-        return self._in_order(np.asarray(known))
+        labels = np.unique(y)
+        if len(labels) == 1 and self.pos_label is not None and self.pos_label != labels[0]:
+            return np.array([labels[0], self.pos_label])
+        if len(labels) == 1:
+            raise ValueError(
+                f"y holds one label only, {labels.tolist()[0]!r}, and the fitted estimator knows no classes: "
+                "name the label of positives by pos_label."
+            )
+        return split_labels(y, self.pos_label).classes
 
     def _keep_outcome(self, outcome: Outcome) -> Self:
         self.estimators_ = list(outcome.models)
@@ -309,11 +287,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         return score_rounding(scale + hidden, np.float32 if single else np.float64)
 
     def _raw_scores(self, X: Any) -> Any:
-        if is_remote(X):
-            scores = [scores_remote(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
-            return sum(scores[1:], scores[0]) / len(scores)
-        scores = [scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_]
-        return np.mean(scores, axis=0)
+        return mean_scores([scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_])
 
     def decision_function(self, X: Any) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.
@@ -327,10 +301,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        scores = self._raw_scores(X)
-        if is_remote(scores):
-            return scores - min(self.threshold_, float(np.finfo(np.float64).max))
-        return finite(scores - self.threshold_)
+        return decisions_of(self._raw_scores(X), self.threshold_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of each row: positive where the score is strictly above the threshold.
@@ -343,10 +314,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         -------
         ndarray of shape (n_samples,)
         """
-        decisions = self.decision_function(X)
-        if is_remote(decisions):
-            return lazy_labels(decisions, self.classes_)
-        return self.classes_[(decisions > 0).astype(np.intp)]
+        return labels_of(self.decision_function(X), self.classes_)
 
     def decide(self, X: Any) -> NDArray[np.bool_]:
         """Whether each row is positive at each tolerance, in the order of `tau`.
@@ -360,8 +328,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         ndarray of bool of shape (n_samples, n_taus)
         """
         check_is_fitted(self)
-        scores = self._raw_scores(X)[:, np.newaxis]
-        return scores > (like(scores, self.thresholds_) if is_foreign_array(scores) else self.thresholds_)
+        return above_each(self._raw_scores(X), self.thresholds_)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata go: groups and order stay here, where they were requested; the rest goes to the estimator.
@@ -380,33 +347,3 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _refuse_pairwise(estimator: Any) -> None:
-    """A matrix of pairs has a column for each row: models on some of the rows would need other columns later."""
-    if get_tags(estimator).input_tags.pairwise:
-        raise ValueError(
-            f"{type(estimator).__name__} takes a matrix of k(x_i, x_j), whose columns would have to be cut too. "
-            'Take KernelTauFPLClassifier(kernel="precomputed", threshold="np"), which does that; or fit the estimator '
-            "first and give it with cv='prefit', and k of other rows with those that it was fitted on."
-        )
-
-
-def _without_weightless(
-    X: Any, y: NDArray[Any], own: dict[str, Any], params: dict[str, Any]
-) -> tuple[Any, NDArray[Any], dict[str, Any], dict[str, Any]]:
-    """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
-    # Under its own name, or under that of a step of a pipeline.
-    given = [each for name, each in params.items() if name.split("__")[-1] == "sample_weight" and each is not None]
-    if not given:
-        return X, y, own, params
-    weights = check_sample_weight(given[0], X, ensure_non_negative=True)
-    rows = np.flatnonzero(weights > 0)
-    if rows.size == len(weights):
-        return X, y, own, params
-    if len(np.unique(y[rows])) < 2:
-        raise ValueError(
-            f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."
-        )
-    cut = [check_method_params(X, each, indices=rows) for each in (own, params)]
-    return safe_indexing(X, rows), y[rows], cut[0], cut[1]

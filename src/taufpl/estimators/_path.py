@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_X_y
 
 from taufpl._sklearn import validate_params
-from taufpl.estimators._grid import reg_grid, tau_grid
 from taufpl.estimators._labels import split_labels
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT
+from taufpl.estimators._search import reg_grid, tau_grid
 from taufpl.estimators._solve import SolverChoice
-from taufpl.operators import as_operator, is_remote
+from taufpl.estimators._table import in_memory
+from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback, Result, solve_path
 from taufpl.thresholding import top_threshold
@@ -98,11 +99,7 @@ def tau_path(
     >>> path.coefs.shape, bool(path.converged.all())
     ((2, 20, 5), True)
     """
-    if is_remote(X):
-        raise TypeError(
-            f"tau_path needs rows in memory, got {type(X).__name__}. On rows that live elsewhere TauFPLRankerCV walks "
-            "a grid of reg, and TauFPLRanker fits one."
-        )
+    X, y = in_memory("tau_path", X, y)
     data, target = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True)
     labels = split_labels(target, pos_label)
     tau_values, reg_values = tau_grid(taus), reg_grid(regs)

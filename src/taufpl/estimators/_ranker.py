@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from taufpl._sklearn import fit_context
-from taufpl.estimators._block_fit import fit_remote
-from taufpl.estimators._block_scores import train_threshold
-from taufpl.estimators._block_solve import rank_part
-from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SHARE_CONSTRAINT,
@@ -16,10 +12,11 @@ from taufpl.estimators._linear import (
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
+    train_threshold,
 )
+from taufpl.estimators._table import Table, make_table
 from taufpl.estimators.rankings import rank
-from taufpl.operators import as_operator, is_remote
-from taufpl.problem import RankingProblem, top_count
+from taufpl.problem import top_count
 from taufpl.solvers import Callback
 
 
@@ -82,7 +79,7 @@ class TauFPLRanker(LinearScorer):
         Whether w = 0 is the optimum, for every reg: no direction ranks better than none. Then nothing is predicted
         positive, and a :class:`taufpl.exceptions.RankingCollapseWarning` says what helps.
     history_ : tuple of Record
-        Passes, seconds, primal and dual value and gap after every iteration; rounds, where rows live elsewhere.
+        Passes, seconds, primal and dual value and gap after every iteration; rounds, where rows are remote.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where X had names.
@@ -150,19 +147,13 @@ class TauFPLRanker(LinearScorer):
         -------
         self
         """
-        if is_remote(X):
-            return fit_remote(self, X, y)
-        X, labels = self._read(X, y)
-        operator = as_operator(X)
-        k = self._top_count(labels.negative_rows.size)
-        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg)
-        ranking = rank(problem, self.positive_share, self._tolerance, self._choice(), callback=self.callback)
-        return self._keep(ranking, problem, self._tolerance)
+        with make_table(self, X, y) as table:
+            return self._fit_table(table)
 
-    def _fit_part(self, part: Part) -> Self:
-        k = self._top_count(part.n_negative)
-        ranking, problem = rank_part(part, k, self.reg, self._choice(), self.callback)
-        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self._tolerance))
+    def _fit_table(self, table: Table) -> Self:
+        with table.problem(self._top_count(table.n_negative), self.reg) as problem:
+            ranking = rank(problem, self.positive_share, self._tolerance, self._choice(), callback=self.callback)
+        return self._keep(ranking, problem, train_threshold(table, ranking.result.coef, self._tolerance))
 
     @property
     def _tolerance(self) -> float:

@@ -9,23 +9,18 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl.estimators._block_fit import fit_remote
-from taufpl.estimators._block_scores import train_threshold
-from taufpl.estimators._block_search import search_part
-from taufpl.estimators._block_solve import rank_part
-from taufpl.estimators._block_table import Part
 from taufpl.estimators._linear import (
     SHARE_CONSTRAINT,
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
+    train_threshold,
 )
-from taufpl.estimators._search import FoldWalker, RankingSearch, make_folds, make_grid, make_settings
-from taufpl.estimators._units import read_units, refuse_units
+from taufpl.estimators._search import RankingSearch, search_ranking
+from taufpl.estimators._table import Table, make_table
 from taufpl.estimators.rankings import rank
-from taufpl.operators import as_operator, is_remote
-from taufpl.problem import RankingProblem, top_count
+from taufpl.problem import top_count
 
 
 class TauFPLRankerCV(LinearScorer):
@@ -43,7 +38,7 @@ class TauFPLRankerCV(LinearScorer):
     regs : int or array-like of float, default=10
         The grid, or how many values it has, from 1e-5 to 10 in equal factors.
     cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn; an int stratifies without shuffling. Where rows live elsewhere it must be an int.
+        As in scikit-learn; an int stratifies without shuffling. For remote rows it must be an int.
     tau_scale : float or "cv", default=1.0
         The ranking trains at tau_scale tau; judgement and threshold stay at tau. "cv" chooses among 1, 2, 4, 16, ...
         and the scale at which all negatives count alike.
@@ -56,8 +51,8 @@ class TauFPLRankerCV(LinearScorer):
     solver, tol, max_iter, pos_label, callback
         As in :class:`TauFPLRanker`; the callback sees the final fit.
     n_jobs : int, default=None
-        Folds that are walked at the same time; None is 1, -1 all cores. Where rows live elsewhere folds follow each
-        other, and their blocks are worked on at the same time.
+        Folds that are fitted at the same time; None is 1, -1 all cores. Folds of remote rows follow each other, and
+        their blocks are worked on at the same time.
 
     Attributes
     ----------
@@ -148,37 +143,24 @@ collapsed_, history_, n_features_in_, feature_names_in_
         -------
         self
         """
-        if is_remote(X):
-            refuse_units(groups, None)
-            return fit_remote(self, X, y)
-        X, labels = self._read(X, y)
-        operator = as_operator(X)
-        units = read_units(groups, None, X.shape[0])
-        folds = make_folds(self.cv, labels.positive_rows, labels.negative_rows, units)
-        rough = replace(self._choice(), tol=self.cv_tol)
-        settings = make_settings(self.tau, self.tau_scale, self.positive_share)
-        search = RankingSearch(FoldWalker(operator, folds, self.tau, rough, self.n_jobs))
-        self._keep_search(search.run(settings, make_grid(self.regs), self.max_extensions))
-        k = top_count(self.tau_scale_ * self.tau, labels.negative_rows.size)
-        problem = RankingProblem(operator, labels.positive_rows, labels.negative_rows, k, self.reg_)
-        ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)
-        return self._keep(ranking, problem, self.tau)
+        with make_table(self, X, y, groups) as table:
+            return self._fit_table(table)
 
-    def _fit_part(self, part: Part) -> Self:
-        rough = replace(self._choice(), tol=self.cv_tol)
-        search = search_part(
-            part,
+    def _fit_table(self, table: Table) -> Self:
+        search = search_ranking(
+            table,
             self.tau,
-            rough,
+            replace(self._choice(), tol=self.cv_tol),
             tau_scale=self.tau_scale,
+            positive_share=self.positive_share,
             regs=self.regs,
             cv=self.cv,
             max_extensions=self.max_extensions,
         )
         self._keep_search(search)
-        k = top_count(self.tau_scale_ * self.tau, part.n_negative)
-        ranking, problem = rank_part(part, k, self.reg_, self._choice(), self.callback)
-        return self._keep_part(ranking, problem, train_threshold(part, ranking.result.coef, self.tau))
+        with table.problem(top_count(self.tau_scale_ * self.tau, table.n_negative), self.reg_) as problem:
+            ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)
+        return self._keep(ranking, problem, train_threshold(table, ranking.result.coef, self.tau))
 
     def _keep_search(self, search: RankingSearch) -> None:
         best = search.best()

@@ -6,21 +6,18 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
-from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
-from sklearn.utils.parallel import Parallel, delayed
 
-from taufpl.estimators._grid import reg_grid
 from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators._units import Rows, Units
+from taufpl.estimators._table import Parts, Table
 from taufpl.estimators.rankings import rank
-from taufpl.operators import Operator
-from taufpl.problem import RankingProblem, top_count
+from taufpl.problem import top_count
 from taufpl.solvers import Result
 from taufpl.thresholding import share_above
 
@@ -51,111 +48,37 @@ def _scales(tau: float) -> list[float]:
     return [*itertools.takewhile(lambda scale: scale * tau < 0.7, steps), 1.0 / tau]
 
 
+def reg_grid(regs: ArrayLike) -> NDArray[np.float64]:
+    """The values of reg, as given."""
+    values = np.atleast_1d(np.asarray(regs, dtype=np.float64))
+    if values.ndim != 1 or values.size == 0 or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(f"regs must be one or more positive finite numbers, got {regs!r}.")
+    return values
+
+
+def tau_grid(taus: ArrayLike) -> NDArray[np.float64]:
+    """The values of tau, as given."""
+    values = np.atleast_1d(np.asarray(taus, dtype=np.float64))
+    if values.ndim != 1 or values.size == 0 or not ((values > 0).all() and (values < 1).all()):
+        raise ValueError(f"taus must be one or more numbers strictly between 0 and 1, got {taus!r}.")
+    return values
+
+
 def make_grid(regs: int | ArrayLike, largest: float = _LARGEST, smallest: float = _SMALLEST) -> NDArray[np.float64]:
     """The values of reg, largest first; a number stands for as many values between the largest and the smallest."""
     values = np.geomspace(largest, smallest, int(regs)) if isinstance(regs, Integral) else reg_grid(regs)
     return np.unique(values)[::-1]
 
 
-def possible_folds(wanted: int, n_positive: int, n_negative: int) -> int:
-    """As many folds as are wanted, or as every one of them can have a row of each class."""
-    fewest = min(n_positive, n_negative)
-    if fewest < 2:
-        raise ValueError(
-            f"cross-validation needs at least 2 rows of each class, got {_counted(n_positive, 'positive')} and "
-            f"{_counted(n_negative, 'negative')}. Give more rows; or give reg, and for kernels gamma, as numbers with "
-            'threshold="np", which takes no folds.'
-        )
-    return min(wanted, fewest)
-
-
-def _counted(number: int, noun: str) -> str:
-    """The number with its noun."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def make_folds(
-    cv: Any, positive_rows: Rows, negative_rows: Rows, units: Units | None = None, seed: int | None = None
-) -> list[Fold]:
-    """Split rows, named by their class, into folds that divide no unit; with a seed, a number of folds is shuffled."""
-    units = units or Units()
-    rows = np.sort(np.concatenate((positive_rows, negative_rows)))
-    is_positive = np.isin(rows, positive_rows, assume_unique=True)
-    if isinstance(cv, Integral):
-        cv = possible_folds(int(cv), units.count(positive_rows), units.count(negative_rows))
-        if units.groups is not None:
-            cv = PredefinedSplit(units.deal(rows, is_positive, cv, seed or 0))
-        elif seed is not None:
-            cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
-    splitter = check_cv(cv, is_positive, classifier=True)
-    groups = {} if units.groups is None or isinstance(splitter, PredefinedSplit) else {"groups": units.groups[rows]}
-    folds = []
-    for number, parts in enumerate(splitter.split(np.zeros((len(rows), 1)), is_positive, **groups)):
-        by_class = [rows[part[is_positive[part] == kind]] for part in parts for kind in (True, False)]
-        if any(part.size == 0 for part in by_class):
-            raise ValueError(
-                f"fold {number} of cv has no rows of one class in its training or its held-out part; there are "
-                f"{positive_rows.size} positives and {negative_rows.size} negatives. "
-                "Use fewer folds, or a stratified splitter."
-            )
-        folds.append(Fold(*by_class))
-    return folds
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Rows of the training part and of the held-out part, by class."""
-
-    positive: Rows
-    negative: Rows
-    held_out_positive: Rows
-    held_out_negative: Rows
-
-
 @dataclass(frozen=True, slots=True)
 class FoldPath:
-    """Scores and costs of one fold along some values of reg, with the solutions at both ends."""
+    """Scores and costs of one fold along some values of reg, with the solutions at both ends that others start from."""
 
     scores: list[float]
     seconds: list[float]
     passes: list[float]
-    first: Any
-    last: Any
-
-
-class FoldRunner(Protocol):
-    """Folds, wherever their rows are, and a way to fit and judge each along some values of reg."""
-
-    @property
-    def n_folds(self) -> int:
-        """How many there are."""
-
-    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[FoldPath]:
-        """Walk every fold, from solutions of a neighbouring walk, which are its own kind of thing, or from None."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoldWalker:
-    """Folds of the rows of an operator, `n_jobs` at the same time."""
-
-    operator: Operator
-    folds: list[Fold]
-    tau: float
-    choice: SolverChoice
-    n_jobs: int | None
-
-    @property
-    def n_folds(self) -> int:
-        """How many there are."""
-        return len(self.folds)
-
-    def walk(self, setting: Setting, regs: NDArray[np.float64], starts: list[Any]) -> list[FoldPath]:
-        """Walk every fold."""
-        walks = Parallel(n_jobs=self.n_jobs)(
-            delayed(_walk_fold)(self.operator, fold, regs, start, self.tau, setting, self.choice)
-            for fold, start in zip(self.folds, starts, strict=True)
-        )
-        return list(walks)
+    first: Result | None
+    last: Result | None
 
 
 def leading_end(scores: Sequence[float] | NDArray[np.float64]) -> int | None:
@@ -169,15 +92,15 @@ def leading_end(scores: Sequence[float] | NDArray[np.float64]) -> int | None:
 class RegSearch:
     """A grid of reg, largest first, with the score of every fold for each value."""
 
-    def __init__(self, walker: FoldRunner, setting: Setting) -> None:
-        self.walker = walker
-        self.setting = setting
+    def __init__(self, folds: Parts, tau: float, choice: SolverChoice, setting: Setting) -> None:
+        self.folds = folds
+        self.tau, self.choice, self.setting = tau, choice, setting
         self.regs = np.empty(0)
-        self.scores, self.seconds, self.passes = (np.empty((walker.n_folds, 0)) for _ in range(3))
-        self.largest: list[Any] = [None] * walker.n_folds
-        self.smallest: list[Any] = [None] * walker.n_folds
+        self.scores, self.seconds, self.passes = (np.empty((len(folds), 0)) for _ in range(3))
+        self.largest: list[Result | None] = [None] * len(folds)
+        self.smallest: list[Result | None] = [None] * len(folds)
 
-    def run(self, regs: NDArray[np.float64], starts: list[Any] | None = None) -> None:
+    def run(self, regs: NDArray[np.float64], starts: list[Result | None] | None = None) -> None:
         """Walk the grid, from the solutions of a neighbouring setting if there are any."""
         self.smallest = starts or self.smallest
         self._walk(regs, downwards=True)
@@ -206,14 +129,15 @@ class RegSearch:
         return float(self.scores.mean(axis=0).max())
 
     def _walk(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
-        walks = self.walker.walk(self.setting, regs, self.smallest if downwards else self.largest)
+        run = partial(run_fold, setting=self.setting, regs=regs.tolist(), tau=self.tau, choice=self.choice)
+        walks = list(self.folds.map(run, self.smallest if downwards else self.largest))
         self.regs = self._join(self.regs, regs, downwards)
         for name in ("scores", "seconds", "passes"):
             new = np.array([getattr(walk, name) for walk in walks])
             setattr(self, name, self._join(getattr(self, name), new, downwards))
         if downwards:
             self.smallest = [walk.last for walk in walks]
-        if not downwards or self.largest[0] is None:
+        if not downwards or self.regs.size == regs.size:
             self.largest = [walk.first for walk in walks]
 
     @staticmethod
@@ -224,17 +148,18 @@ class RegSearch:
 class RankingSearch:
     """A grid of reg for each of several settings, and what they score on held-out folds."""
 
-    def __init__(self, walker: FoldRunner) -> None:
-        self.walker = walker
+    def __init__(self, folds: Parts, tau: float, choice: SolverChoice) -> None:
+        self.folds = folds
+        self.tau, self.choice = tau, choice
         self.searches: list[RegSearch] = []
         self.n_extensions = 0
 
     def run(self, settings: list[Setting], regs: NDArray[np.float64], max_extensions: int) -> RankingSearch:
         """Walk the grid for every setting, and beyond its ends for the best of them."""
-        starts: list[Any] | None = None
+        starts: list[Result | None] | None = None
         # A large scale first: it is the easy problem, and its solution is near the next one's.
         for setting in sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale)):
-            search = RegSearch(self.walker, setting)
+            search = RegSearch(self.folds, self.tau, self.choice, setting)
             search.run(regs, starts)
             starts = search.largest
             self.searches.append(search)
@@ -267,37 +192,60 @@ class RankingSearch:
         }
 
 
-def _walk_fold(
-    operator: Operator,
-    fold: Fold,
-    regs: Sequence[float],
-    start: Result | None,
+def search_ranking(
+    table: Table,
     tau: float,
+    choice: SolverChoice,
+    *,
+    tau_scale: float | str,
+    positive_share: float | str = 1.0,
+    regs: int | ArrayLike,
+    cv: Any,
+    max_extensions: int,
+) -> RankingSearch:
+    """Judge every setting, "cv" standing for several, and every reg on folds of a table."""
+    with table.search_folds(cv) as folds:
+        search = RankingSearch(folds, tau, choice)
+        return search.run(make_settings(tau, tau_scale, positive_share), make_grid(regs), max_extensions)
+
+
+def run_fold(
+    train: Table,
+    held_out: Table,
+    start: Result | None,
+    *,
     setting: Setting,
+    regs: Sequence[float],
+    tau: float,
     choice: SolverChoice,
 ) -> FoldPath:
-    """Fit one fold for each reg in turn, and judge each on the held-out part."""
-    k = top_count(setting.tau_scale * tau, fold.negative.size)
-    # A copy of the training rows, positives first: scores then split into views, and held-out rows are not multiplied.
-    train = operator.take_rows(np.concatenate((fold.positive, fold.negative)))
-    m, n = fold.positive.size, fold.negative.size
-    problem = RankingProblem(train, np.arange(m), np.arange(m, m + n), k, regs[0])
-    held_out = operator.take_rows(np.concatenate((fold.held_out_positive, fold.held_out_negative)))
+    """Fit one fold for each reg in turn, each from the one before, and judge each on the held-out part."""
+    k = top_count(setting.tau_scale * tau, train.n_negative)
+    judged = held_out.compact()
+    share = _n_rows(held_out) / (_n_rows(train) + _n_rows(held_out))
     scores, seconds, passes = [], [], []
     results: list[Result] = []
     collapsed = False
-    for reg in regs:
-        began, before = time.perf_counter(), operator.n_passes
-        if not collapsed:
-            goes_on = len(results) > 0
-            ranking = rank(problem.replace(reg=reg), setting.positive_share, tau, choice, start, goes_on=goes_on)
-            # A collapse of the convex problem does not depend on reg; that of a trimmed one may.
-            collapsed = ranking.collapsed and setting.positive_share == 1.0
-            start = replace(ranking.result, history=())
-        assert start is not None
-        marks = held_out.matvec(start.coef)
-        scores.append(share_above(marks[: fold.held_out_positive.size], marks[fold.held_out_positive.size :], tau))
-        results.append(start)
-        seconds.append(time.perf_counter() - began)
-        passes.append(operator.n_passes - before)
-    return FoldPath(scores, seconds, passes, results[0], results[-1])
+    with train.problem(k, regs[0]) as problem:
+        for reg in regs:
+            began, spent = time.perf_counter(), share
+            if not collapsed:
+                goes_on = len(results) > 0
+                ranking = rank(problem.replace(reg=reg), setting.positive_share, tau, choice, start, goes_on=goes_on)
+                # A collapse of the convex problem does not depend on reg; that of a trimmed one may.
+                collapsed = ranking.collapsed and setting.positive_share == 1.0
+                start = replace(ranking.result, history=())
+                spent += start.n_passes
+            assert start is not None
+            found = judged.scores(start.coef)
+            scores.append(share_above(found.positive, found.negative, tau))
+            results.append(start)
+            seconds.append(time.perf_counter() - began)
+            passes.append(spent)
+    # A dual pair that stayed with remote rows is gone with the problem.
+    first, last = (each if each.alpha is not None else None for each in (results[0], results[-1]))
+    return FoldPath(scores, seconds, passes, first, last)
+
+
+def _n_rows(table: Table) -> int:
+    return table.n_positive + table.n_negative

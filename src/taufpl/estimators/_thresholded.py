@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -15,18 +14,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
-from taufpl.estimators._block_calibrate import check_known, counted, held_scores
-from taufpl.estimators._block_strategies import BLOCK_STRATEGIES, BlockFitter
-from taufpl.estimators._block_table import Part
-from taufpl.estimators._holdout import choose_strategy, divide
-from taufpl.estimators._labels import TwoClasses, split_labels
-from taufpl.estimators._plan import Plan
-from taufpl.estimators._repeats import find_repeats, repeats_caveat
-from taufpl.estimators._strategies import STRATEGIES, Fitter, Outcome
-from taufpl.estimators._units import Rows, read_units, refuse_units
+from taufpl.estimators._array_table import ArrayScores, ArrayTable
+from taufpl.estimators._labels import check_known, count_labels, split_labels
+from taufpl.estimators._table import Scores, Table, score_table
+from taufpl.estimators._units import Rows, read_units
+from taufpl.estimators.strategies import (
+    STRATEGIES,
+    Fitter,
+    Outcome,
+    Plan,
+    Strategy,
+    choose_strategy,
+    held_out_count,
+)
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.operators import is_remote, to_numpy
-from taufpl.thresholding import USUAL_DELTA, Evidence, JointOrderStatistic
+from taufpl.operators import to_numpy
+from taufpl.thresholding import Evidence, JointOrderStatistic
 
 Vector = NDArray[np.float64]
 
@@ -89,16 +92,10 @@ class ThresholdedMixin(ABC):
             Its `threshold_`, `evidence_`, `fpr_estimate_` and `fpr_upper_bound_` are new.
         """
         check_is_fitted(self)
-        scores = self._raw_scores(X)
-        delta = USUAL_DELTA if self.delta is None else self.delta
-        rule = JointOrderStatistic(self._taus(), delta, self.insufficient)
-        if is_remote(scores):
-            refuse_units(groups, None)
-            with held_scores(scores, y, to_numpy(self.classes_)) as held:
-                evidence = held.with_recall(rule.choose_all(held.negative))
-        else:
-            labels = self._known_labels(y, scores.size)
-            evidence = self._fresh_evidence(X, scores, labels, groups, rule.choose_all)
+        plan = self._plan()
+        rule = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient)
+        with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
+            evidence = fresh_evidence(table, scores, rule.choose_all(scores.negative))
         self._keep_evidence(evidence, self._score_rounding)
         return self
 
@@ -120,42 +117,29 @@ class ThresholdedMixin(ABC):
             Row numbers, ascending; None where `fit` learns from all rows, because the threshold is not "np".
         """
         labels = split_labels(np.asarray(y), self.pos_label)
-        units, plan = read_units(groups, order, len(y)), self._plan()
+        units = read_units(groups, order, len(y))
+        table, plan = ArrayTable(None, labels.positive_rows, labels.negative_rows, units), self._plan()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TooFewNegativesWarning)
-            name = choose_strategy(self.threshold, units.count(labels.negative_rows), plan, ordered=order is not None)
-        return divide(labels.positive_rows, labels.negative_rows, units, plan).train if name == "np" else None
+            name = choose_strategy(self.threshold, table, plan)
+        if not STRATEGIES[name].holds_out:
+            return None
+        with table.hold_out(held_out_count(table, plan), plan.seed, needs_positives=True) as (train, _):
+            return train.rows
 
-    def _known_labels(self, y: Any, n_rows: int) -> TwoClasses:
-        """Rows by class; all are negatives where there are no labels."""
-        classes = to_numpy(self.classes_)
-        if y is None:
-            return TwoClasses(classes, np.arange(0), np.arange(n_rows))
-        labels = to_numpy(y)
+    def _read_scores(self, scores: Vector, X: Any, y: Any, groups: Any, plan: Plan) -> tuple[ArrayTable, ArrayScores]:
+        """Rows in memory that a fitted scorer has not seen; all are negatives where there are no labels."""
+        classes, n_rows = to_numpy(self.classes_), scores.size
+        labels = np.full(n_rows, classes[0]) if y is None else to_numpy(y)
         if labels.shape != (n_rows,):
             raise ValueError(f"y must have one label a row of X, {(n_rows,)}; got shape {labels.shape}.")
-        check_known(counted(labels), classes)
-        return TwoClasses(classes, np.flatnonzero(labels == classes[1]), np.flatnonzero(labels == classes[0]))
-
-    def _fresh_evidence(
-        self, X: Any, scores: Vector, labels: TwoClasses, groups: Any, choose: Callable[..., tuple[Evidence, ...]]
-    ) -> tuple[Evidence, ...]:
-        """Evidence from scores of rows that a fitted scorer has not seen: one negative of each group chooses."""
-        units = self._with_units(labels, X, groups).units
-        negatives = units.one_each(labels.negative_rows, self._plan().seed)
-        evidence = choose(scores[negatives])
-        caveat = repeats_caveat(units.repeats, negatives[:0], negatives)
-        if caveat is not None:
-            evidence = tuple(each.without_guarantee(caveat) for each in evidence)
-        return tuple(each.with_recall(scores[labels.positive_rows]) for each in evidence)
-
-    def _with_units(self, labels: TwoClasses, X: Any, groups: Any, order: Any = None) -> TwoClasses:
-        """Labels with the units of the rows; copies are looked for where a promise is made and no groups are given."""
-        units = read_units(groups, order, X.shape[0] if hasattr(X, "shape") else len(X))
-        promises = self.threshold != "train" and (self.threshold != "oob" or self.delta is not None)
-        if groups is None and promises:
-            units = replace(units, repeats=find_repeats(X, labels.negative_rows))
-        return replace(labels, units=units)
+        check_known(count_labels(labels), classes)
+        rows = (np.flatnonzero(labels == classes[1]), np.flatnonzero(labels == classes[0]))
+        table = ArrayTable(X, *rows, read_units(groups, None, n_rows))
+        if self._strategy().promises(plan):
+            table = table.with_copies()
+        drawn = replace(table, negative_rows=table.units.one_each(table.negative_rows, plan.seed))
+        return drawn, drawn.with_scores(scores[drawn.by_class])
 
     @abstractmethod
     def _raw_scores(self, X: Any) -> Any:
@@ -177,26 +161,20 @@ class ThresholdedMixin(ABC):
             5 if isinstance(self.cv, str) else int(self.cv),
             self.insufficient,
             int(check_random_state(self.random_state).randint(2**31 - 1)),
-            self.n_jobs,
         )
 
-    def _choose_strategy(self, n_units: int, plan: Plan, *, ordered: bool = False) -> str:
-        """The strategy that `threshold` stands for, kept as `strategy_`."""
-        self.strategy_ = choose_strategy(self.threshold, n_units, plan, ordered=ordered)
-        return self.strategy_
+    def _strategy(self) -> Strategy:
+        """The strategy of fitted scorers, and of what is promised."""
+        return STRATEGIES["np" if self.threshold == "auto" else self.threshold]
 
-    def _run_strategy(self, fitter: Fitter, plan: Plan) -> Outcome:
+    def _run_strategy(self, fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         """Divide the rows, fit, and choose the threshold."""
-        units, negatives = fitter.units, fitter.negative_rows
-        name = self._choose_strategy(units.count(negatives), plan, ordered=units.times is not None)
-        outcome = STRATEGIES[name](fitter, plan)
-        # "np" itself knows on which side of its division copies lie.
-        caveat = None if name == "np" else repeats_caveat(units.repeats, negatives[:0], negatives)
-        return outcome if caveat is None else outcome.without_guarantee(caveat)
-
-    def _run_block_strategy(self, fitter: BlockFitter, part: Part, plan: Plan) -> Outcome:
-        """The same for rows that live elsewhere."""
-        return BLOCK_STRATEGIES[self._choose_strategy(part.n_negative, plan)](fitter, part, plan)
+        self.strategy_ = choose_strategy(self.threshold, table, plan)
+        strategy = STRATEGIES[self.strategy_]
+        table = table.with_copies() if strategy.promises(plan) else table
+        outcome = strategy.run(fitter, table, plan)
+        # One that holds out knows on which side of its division copies lie.
+        return outcome if strategy.holds_out else outcome.without_guarantee(table.copies())
 
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         """Set thresholds and evidence; the thresholds are raised by what rounding can do to a score.
@@ -217,10 +195,10 @@ class ThresholdedMixin(ABC):
         self.fpr_upper_bound_ = float(bounds[0]) if single else bounds
 
 
-def finite(decisions: Vector) -> Vector:
-    """Decisions without infinities, which metrics refuse: a threshold of +inf makes all of them as low as can be."""
-    most = float(np.finfo(np.float64).max)
-    return np.nan_to_num(decisions, nan=-most, posinf=most, neginf=-most)
+def fresh_evidence(table: Table, scores: Scores, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """Evidence from rows that a fitted scorer has not seen, with what copies among them void, and with the recall."""
+    outcome = Outcome((), evidence, 0.0).without_guarantee(table.copies())
+    return tuple(each.with_recall(scores.positive) for each in outcome.evidence)
 
 
 def forget(estimator: Any, *names: str) -> None:

@@ -21,7 +21,7 @@ from taufpl.baselines import (
     partial_auc_path,
     range_count,
 )
-from taufpl.estimators import AutoFitter, TauFPLRankerCV, split_labels, tau_path
+from taufpl.estimators import ArrayTable, AutoFitter, TauFPLRankerCV, split_labels, tau_path
 from taufpl.experiments._box_search import (
     N_FOLDS,
     BoxSearch,
@@ -218,10 +218,10 @@ def _tau_rank_early(
 
 def _automatic(X: Any, y: Labels, tau: float, seed: int, coarse: bool) -> tuple[DecisionRule, Params, int]:
     """The default ranking of this library, which has nothing left to search; without a threshold."""
-    fitter = AutoFitter(X, as_operator(X), split_labels(y, None), tau, N_FOLDS, None)
-    rows = np.arange(y.size)
-    fitter.prepare(rows)
-    return DecisionRule(LinearScore(fitter.fit(rows).coef)), {}, 0
+    fitter, labels = AutoFitter(tau, N_FOLDS), split_labels(y, None)
+    table = ArrayTable(X, labels.positive_rows, labels.negative_rows, operator=as_operator(X))
+    fitter.prepare(table)
+    return DecisionRule(LinearScore(fitter.fit(table).coef)), {}, 0
 
 
 CHOOSERS: dict[str, Chooser] = {

@@ -1,10 +1,10 @@
 """Thresholds: scores in, a threshold and its evidence out. Positive is what scores strictly more."""
 
-from taufpl.thresholding._block_sample import BlockSample
+from typing import TYPE_CHECKING, Any
+
 from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank
-from taufpl.thresholding._quantile import share_above, top_threshold
 from taufpl.thresholding._rules import (
     JointOrderStatistic,
     NPScoreRule,
@@ -12,12 +12,26 @@ from taufpl.thresholding._rules import (
     ThresholdRule,
     TrainQuantile,
 )
-from taufpl.thresholding._sample import ArraySample, Sample, TopSample
+from taufpl.thresholding._sample import ArraySample, Sample, TopSample, as_sample, share_above, top_threshold
 from taufpl.thresholding._simultaneous import simultaneous_ranks
 from taufpl.thresholding._splits import stratified_rounds
-from taufpl.thresholding._verdict import negatives_to_settle, share_interval, share_lower_bound, tolerance_verdict
+from taufpl.thresholding._verdict import (
+    BROKEN,
+    KEPT,
+    OPEN,
+    negatives_to_settle,
+    share_interval,
+    share_lower_bound,
+    tolerance_verdict,
+)
+
+if TYPE_CHECKING:
+    from taufpl.thresholding.remote import BlockSample
 
 __all__ = [
+    "BROKEN",
+    "KEPT",
+    "OPEN",
     "USUAL_DELTA",
     "ArraySample",
     "BlockSample",
@@ -31,6 +45,7 @@ __all__ = [
     "ThresholdRule",
     "TopSample",
     "TrainQuantile",
+    "as_sample",
     "fpr_upper_bound",
     "negatives_needed",
     "negatives_to_settle",
@@ -43,3 +58,12 @@ __all__ = [
     "tolerance_verdict",
     "top_threshold",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load remote scores when they are asked for."""
+    if name != "BlockSample":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from taufpl.thresholding.remote import BlockSample
+
+    return BlockSample

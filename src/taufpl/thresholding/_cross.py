@@ -85,8 +85,8 @@ class CrossFitRule:
         held_out_scores : array-like or Sample
             Scores of the same negatives, each by the model of a fold that has not seen it, on the scale of the first.
         fold_train_scores : array-like or Sample
-            Scores that the models of folds give to the negatives they were fitted on, together, on the same scale. Only
-            those above `lowest` are looked at.
+            Scores that the models of folds give to the negatives they were fitted on, together, on the same scale. Of
+            these, and of `held_out_scores`, only those above `lowest` are looked at.
 
         Returns
         -------
@@ -96,7 +96,8 @@ class CrossFitRule:
         train = as_sample("train_scores", train_scores)
         held_out = as_sample("held_out_scores", held_out_scores)
         fold_train = as_sample("fold_train_scores", fold_train_scores)
-        found = JointOrderStatistic(self.taus, self.delta, "largest").choose_all(held_out)
+        # Ranks and bounds depend on the number of negatives alone.
+        found = JointOrderStatistic(self.taus, self.delta, "largest").choose_all(train)
         candidates, estimates = self._estimates(self.lowest(train), train, held_out, fold_train)
         return tuple(_at_lowest_that_holds(each, candidates, estimates) for each in found)
 

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
+from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
+from taufpl.estimators._units import read_units
 from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.estimators.kernel._rows import Vector
 from taufpl.estimators.kernel._scorer import KernelScorer
@@ -187,10 +189,10 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         """
         forget(self, "cv_results_")
         X, labels = self._read(X, y)
-        labels = self._with_units(labels, X, groups, order)
-        plan = self._plan()
-        fitter = KernelFitter(self, X, labels, plan.seed)
-        outcome = self._run_strategy(fitter, plan)
+        units, plan = read_units(groups, order, X.shape[0]), self._plan()
+        table = ArrayTable(X, labels.positive_rows, labels.negative_rows, units, n_jobs=self.n_jobs)
+        fitter = KernelFitter(self, X, plan.seed)
+        outcome = self._run_strategy(fitter, table, plan)
         assert fitter.first is not None
         self._keep_expansion(X, fitter.mean_weights(outcome.models), fitter.kernel)
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale

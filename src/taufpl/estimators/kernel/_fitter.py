@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._labels import TwoClasses, split_rows
+from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._table import Scores
 from taufpl.estimators.kernel._rows import Rows, Vector
 from taufpl.estimators.kernel._search import KernelSearch
 from taufpl.estimators.kernel._solve import KernelRanking, rank_rows
@@ -35,8 +36,7 @@ class KernelFitter:
     model : KernelTauFPLClassifier
         Its parameters say what is fitted; "cv" stands for those to be searched for.
     X : ndarray or CSR matrix
-        "precomputed": the kernel matrix of all rows.
-    labels : TwoClasses
+        All rows; "precomputed": their kernel matrix.
     seed : int
         Draws landmarks.
     """
@@ -44,9 +44,8 @@ class KernelFitter:
     learns_from_neighbours = False
     learns_from_positives = True
 
-    def __init__(self, model: KernelTauFPLClassifier, X: Any, labels: TwoClasses, seed: int) -> None:
+    def __init__(self, model: KernelTauFPLClassifier, X: Any, seed: int) -> None:
         self.model, self.X, self.seed = model, X, seed
-        self.positive_rows, self.negative_rows, self.units = labels.positive_rows, labels.negative_rows, labels.units
         # A parameter that does not suit the rows is refused before anything is divided.
         self.kernel: Kernel = model._make_kernel(self._usual_gamma, X)
         self.reg, self.tau_scale = math.nan, math.nan
@@ -58,23 +57,22 @@ class KernelFitter:
     def _usual_gamma(self) -> float | str:
         return "median" if self.model.gamma == "cv" else self.model.gamma
 
-    def prepare(self, rows: Rows) -> None:
+    def prepare(self, table: ArrayTable) -> None:
         """Choose gamma, reg and tau_scale by these rows alone, where they are not given."""
         model = self.model
-        self.kernel = model._make_kernel(self._usual_gamma, self.kernel.restrict(self.X, rows))
+        self.kernel = model._make_kernel(self._usual_gamma, self.kernel.restrict(self.X, table.rows))
         if "cv" not in (model.gamma, model.reg, model.tau_scale):
             self.reg, self.tau_scale = float(model.reg), float(model.tau_scale)
             return
-        search = KernelSearch(model, self.X, self.units, *split_rows(rows, self.positive_rows), self.seed)
+        search = KernelSearch(model, table, self.seed)
         gamma, best, self.cv_results = search.run(self.kernel.gamma, has_gamma=self.kernel.has_gamma)
         self.kernel = model._make_kernel(gamma)
         self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
-    def fit(self, rows: Rows, near: Any = None) -> KernelModel:
+    def fit(self, table: ArrayTable, near: Any = None) -> KernelModel:
         """Choose landmarks among these rows, and solve."""
-        model, (positive, negative) = self.model, split_rows(rows, self.positive_rows)
-        own = np.concatenate((positive, negative))
-        classes = (np.arange(positive.size), np.arange(positive.size, own.size))
+        model, own = self.model, table.by_class
+        classes = (np.arange(table.n_positive), np.arange(table.n_positive, own.size))
         settings = (self.tau_scale * model.tau, self.reg, model._approximation(), model._choice())
         part, rng = self.kernel.restrict(self.X, own), np.random.default_rng(self.seed)
         found = rank_rows(self.kernel, part, classes, *settings, rng)
@@ -83,9 +81,10 @@ class KernelFitter:
         order = np.argsort(own[has_weight])
         return KernelModel(own[has_weight][order], found.weights[has_weight][order])
 
-    def scores(self, model: KernelModel, rows: Rows) -> Vector:
+    def scores(self, model: KernelModel, table: ArrayTable) -> Scores:
         """Sums of the weights times the kernel, for each of the rows."""
-        return self.kernel.expansion(self.X[rows], self.kernel.points(self.X, model.support), model.weights)
+        points = self.kernel.points(self.X, model.support)
+        return table.with_scores(self.kernel.expansion(self.X[table.by_class], points, model.weights))
 
     def mean_weights(self, models: tuple[KernelModel, ...]) -> Vector:
         """Weights of all rows in the mean of the models' scores."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,10 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
-from taufpl.estimators._block_table import in_memory
-from taufpl.estimators._labels import TwoClasses
+from taufpl.estimators._labels import TwoClasses, warn_user
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, RankingScorer, warn_not_converged
-from taufpl.estimators._thresholded import finite
+from taufpl.estimators._predictions import finite
+from taufpl.estimators._table import in_memory
 from taufpl.estimators.kernel._rows import Approximation, Vector
 from taufpl.estimators.kernel._solve import KernelRanking
 from taufpl.exceptions import RankingCollapseWarning
@@ -95,7 +94,7 @@ class KernelScorer(KernelEstimator, RankingScorer):
         self.n_components_ = rows.operator.shape[1]
         if not self.converged_:
             n_iter = found.ranking.result.n_iter
-            warn_not_converged(type(self).__name__, n_iter, self.dual_gap_, self.tol, stacklevel=5)
+            warn_not_converged(type(self).__name__, n_iter, self.dual_gap_, self.tol)
         elif self.collapsed_:
             self._warn_collapsed(found, only_features=left_out > self.tol)
 
@@ -114,5 +113,4 @@ class KernelScorer(KernelEstimator, RankingScorer):
                 "predicted positive. Raise tau_scale, to train on a larger share of the negatives than tau, or gamma "
                 "or n_components, to tell more rows apart, or tau itself."
             )
-        message = f"{type(self).__name__} found nothing better than the score 0{reason}"
-        warnings.warn(message, RankingCollapseWarning, stacklevel=5)
+        warn_user(f"{type(self).__name__} found nothing better than the score 0{reason}", RankingCollapseWarning)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._fitters import SEARCH_TOL
-from taufpl.estimators._search import FoldWalker, RankingSearch, RegSearch, Setting, leading_end, make_folds, make_grid
-from taufpl.estimators._units import Units
+from taufpl.estimators._search import RankingSearch, RegSearch, Setting, leading_end, make_grid
 from taufpl.estimators.kernel._rows import Rows, make_rows
 
 if TYPE_CHECKING:
@@ -39,13 +39,10 @@ _LEAST_ABOVE = 50
 
 @dataclass(frozen=True, slots=True)
 class KernelSearch:
-    """Parameters of the search, all rows X, and the rows of either class that the search may look at."""
+    """Parameters of the search, and the rows that it may look at."""
 
     model: KernelTauFPLClassifier
-    X: Any
-    units: Units
-    positive: Rows
-    negative: Rows
+    table: ArrayTable
     seed: int
 
     def run(self, gamma: float, *, has_gamma: bool) -> tuple[float, RegSearch, dict[str, NDArray[Any]]]:
@@ -70,35 +67,35 @@ class KernelSearch:
 
     def _at(self, gamma: float) -> RankingSearch:
         """Search reg and tau_scale at one gamma."""
-        model, (positive, negative) = self.model, self._some_rows()
-        rows = np.concatenate((positive, negative))
-        classes = (np.arange(positive.size), np.arange(positive.size, rows.size))
+        model, table = self.model, self._some_rows()
+        rows = table.by_class
+        classes = (np.arange(table.n_positive), np.arange(table.n_positive, rows.size))
         kernel, rng = model._make_kernel(gamma), np.random.default_rng(self.seed)
         n_components = min(model.n_components or _MOST_COMPONENTS, _MOST_COMPONENTS)
         how = replace(model._approximation(), mode="low-rank", n_components=n_components)
-        features = make_rows(
-            kernel, kernel.restrict(self.X, rows), how, rng, how.candidates((classes[0], classes[1]), rng)
-        )
-        folds = make_folds(model.cv, *classes, self.units.take(rows))
+        part = kernel.restrict(table.X, rows)
+        features = make_rows(kernel, part, how, rng, how.candidates((classes[0], classes[1]), rng))
+        folds = ArrayTable(None, *classes, table.units.take(rows), features.operator, table.n_jobs).split(model.cv)
         rough = replace(model._choice(), tol=max(model.tol, SEARCH_TOL))
-        search = RankingSearch(FoldWalker(features.operator, folds, model.tau, rough, model.n_jobs))
+        search = RankingSearch(folds, model.tau, rough)
         scales = _TAU_SCALES if model.tau_scale == "cv" else (float(model.tau_scale),)
         regs = make_grid(model.regs if model.reg == "cv" else [float(model.reg)], *_REG_RANGE)
         return search.run([Setting(scale) for scale in scales], regs, _MOST_REG_EXTENSIONS)
 
-    def _some_rows(self) -> tuple[Rows, Rows]:
+    def _some_rows(self) -> ArrayTable:
         """All rows, or a part of each class."""
-        n_rows = self.positive.size + self.negative.size
+        table = self.table
+        n_rows = table.n_positive + table.n_negative
         wanted = max(_MOST_ROWS, round(_LEAST_ABOVE / self.model.tau))
         if n_rows <= wanted:
-            return self.positive, self.negative
+            return table
         rng = np.random.default_rng(self.seed)
 
         def some(rows: Rows) -> Rows:
             count = max(self.model.cv, round(rows.size * wanted / n_rows))
             return np.sort(rng.permutation(rows)[:count])
 
-        return some(self.positive), some(self.negative)
+        return replace(table, positive_rows=some(table.positive_rows), negative_rows=some(table.negative_rows))
 
 
 def _joined_table(searches: dict[float, RankingSearch]) -> dict[str, NDArray[Any]]:

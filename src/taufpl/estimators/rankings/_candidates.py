@@ -24,7 +24,7 @@ from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gau
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
-from taufpl.thresholding import share_above
+from taufpl.thresholding import Sample, share_above
 
 Vector = NDArray[np.float64]
 # A candidate is identified on every fold by its family and its settings.
@@ -201,7 +201,7 @@ def telling_features(problem: RankingProblem, moments: NegativeMoments) -> NDArr
     return np.sort(np.argsort(-distances, kind="stable")[:count])
 
 
-def held_out_share(positive_scores: Vector, negative_scores: Vector, tau: float) -> float:
+def held_out_share(positive_scores: Vector | Sample, negative_scores: Vector | Sample, tau: float) -> float:
     """Mean of the shares of positives above the thresholds of tau/2, tau and 2 tau, on the rows of one fold."""
     return float(np.mean([share_above(positive_scores, negative_scores, min(f * tau, 0.99)) for f in _NEIGHBOURS]))
 

@@ -1,7 +1,8 @@
-"""Scores that stay in the blocks of their rows: exact order statistics and counts, by few small messages."""
+"""Remote scores, in the blocks of their rows: exact order statistics and counts, by few small messages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,8 @@ class BlockSample(Sample):
     --------
     >>> import numpy as np
     >>> from taufpl.operators import LocalBlocks
-    >>> from taufpl.thresholding import BlockSample, TrainQuantile
+    >>> from taufpl.thresholding import TrainQuantile
+    >>> from taufpl.thresholding.remote import BlockSample
     >>> rows = np.zeros((2, 1))
     >>> blocks = LocalBlocks([rows, rows], [{"scores": np.array([0.1, 0.9])}, {"scores": np.array([0.3, 0.5])}])
     >>> TrainQuantile(tau=0.25).choose(BlockSample(blocks, lambda block, state: state["scores"])).threshold
@@ -44,7 +46,10 @@ class BlockSample(Sample):
     def __init__(self, blocks: Blocks, pick: Pick, name: str = "negative_scores") -> None:
         self.blocks = blocks
         self.pick = pick
-        self.size, n_nan, self.largest = _summary(blocks.gather(_Summarise(pick)))
+        sizes, n_missing, lows, highs = zip(*blocks.gather(_Summarise(pick)), strict=True)
+        self.size, n_nan = sum(sizes), sum(n_missing)
+        low, high = min(lows), max(highs)
+        self._ends = (low, high) if low <= high else (0.0, 0.0)
         if n_nan:
             raise ValueError(
                 f"{name} must not hold NaN, got {n_nan} of them. "
@@ -69,25 +74,44 @@ class BlockSample(Sample):
             )
         return np.concatenate(self.blocks.gather(_Above(self.pick, float(threshold))))
 
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest finite score."""
+        return self._ends
 
-def _summary(parts: list[tuple[int, int, float]]) -> tuple[int, int, float]:
-    sizes, n_nan, largest = zip(*parts, strict=True)
-    return sum(sizes), sum(n_nan), max(largest)
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation. Two rounds."""
+        mean = float(self.blocks.reduce(_SumOfPowers(self.pick, 0.0, 1))[0]) / self.size
+        return mean, math.sqrt(float(self.blocks.reduce(_SumOfPowers(self.pick, mean, 2))[0]) / self.size)
 
 
 @dataclass(frozen=True)
 class _Summarise:
-    """How many scores there are, how many of them are NaN, and the size of the largest finite one."""
+    """How many scores there are, how many of them are NaN, and the smallest and the largest finite one."""
 
     pick: Pick
 
-    def __call__(self, block: Block, state: State) -> tuple[int, int, float]:
+    def __call__(self, block: Block, state: State) -> tuple[int, int, float, float]:
         xp, scores = block.xp, self.pick(block, state)
         if not scores.shape[0]:
-            return 0, 0, 0.0
-        sizes = xp.where(xp.isfinite(scores), xp.abs(scores), xp.zeros_like(scores))
-        n_nan, largest = block.to_host(xp.count_nonzero(xp.isnan(scores)), xp.max(sizes))
-        return int(scores.shape[0]), int(n_nan), float(largest)
+            return 0, 0, math.inf, -math.inf
+        finite = xp.isfinite(scores)
+        low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)))
+        high = xp.max(xp.where(finite, scores, xp.full_like(scores, -math.inf)))
+        n_nan, *ends = block.to_host(xp.count_nonzero(xp.isnan(scores)), low, high)
+        return int(scores.shape[0]), int(n_nan), float(ends[0]), float(ends[1])
+
+
+@dataclass(frozen=True)
+class _SumOfPowers:
+    """Sum of (score - shift)^power."""
+
+    pick: Pick
+    shift: float
+    power: int
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        apart = self.pick(block, state) - self.shift
+        return (float(block.to_host(block.xp.sum(apart**self.power))[0]),)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,353 @@
+"""Rows in memory as a table: divided by their numbers, and their parts worked on in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from taufpl.estimators._solve import Ranking
+from taufpl.estimators._table import LinearModel, Parts, Scores, Table, Tally, possible_folds
+from taufpl.estimators._units import Rows, Units, find_copies
+from taufpl.operators import Operator
+from taufpl.problem import RankingProblem
+from taufpl.solvers import Result
+from taufpl.thresholding import ArraySample, Sample, as_sample, stratified_rounds
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ArrayScores(Scores):
+    """Scores of rows in memory, with the numbers of the rows, positives first."""
+
+    positive: Sample
+    negative: Sample
+    values: Vector
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class ArrayTable(Table):
+    """Some rows of X by their numbers.
+
+    Attributes
+    ----------
+    X : array, sparse matrix, dataframe or whatever a scorer takes
+    positive_rows, negative_rows : ndarray of int
+        Ascending.
+    units : Units
+        Which rows of X belong together.
+    operator : Operator or None
+        On X, where fits are linear.
+    n_jobs : int or None
+        Parts that are worked on at the same time.
+    params : mapping
+        What else a scorer's `fit` gets, cut to the rows of a fit where there is one entry a row.
+    """
+
+    X: Any
+    positive_rows: Rows
+    negative_rows: Rows
+    units: Units = field(default_factory=Units)
+    operator: Operator | None = None
+    n_jobs: int | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, problem: RankingProblem) -> ArrayTable:
+        """The rows of a ranking problem."""
+        return cls(None, problem.positive_rows, problem.negative_rows, operator=problem.operator)
+
+    @property
+    def n_positive(self) -> int:  # type: ignore[override]
+        """How many positives there are."""
+        return self.positive_rows.size
+
+    @property
+    def n_negative(self) -> int:  # type: ignore[override]
+        """How many negatives there are."""
+        return self.negative_rows.size
+
+    @property
+    def is_ordered(self) -> bool:  # type: ignore[override]
+        """Whether rows have times."""
+        return self.units.times is not None
+
+    @property
+    def n_positive_units(self) -> int:
+        """How many units have a positive."""
+        return self.units.count(self.positive_rows)
+
+    @property
+    def n_negative_units(self) -> int:
+        """How many units have a negative."""
+        return self.units.count(self.negative_rows)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows, ascending."""
+        return np.sort(self.by_class)
+
+    @property
+    def by_class(self) -> Rows:
+        """All rows, positives first."""
+        return np.concatenate((self.positive_rows, self.negative_rows))
+
+    @property
+    def is_positive(self) -> NDArray[np.bool_]:
+        """Whether each of `rows` is a positive."""
+        return np.isin(self.rows, self.positive_rows, assume_unique=True)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all rows of X."""
+        return self.operator is not None and self.n_positive + self.n_negative == self.operator.shape[0]
+
+    def part(self, rows: Rows) -> ArrayTable:
+        """Some of these rows."""
+        is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
+        return replace(self, positive_rows=rows[is_positive], negative_rows=rows[~is_positive])
+
+    # Divisions.
+
+    def hold_out(
+        self, n_held: int, seed: int, *, needs_positives: bool
+    ) -> AbstractContextManager[tuple[ArrayTable, ArrayTable]]:
+        """Divide by units: random ones are held out, or, where rows have times, the latest.
+
+        Raises
+        ------
+        ValueError
+            Nothing would be left to train on.
+        """
+        divide = self._hold_out_latest if self.is_ordered else self._hold_out_random
+        train, negatives, others = divide(n_held, seed)
+        if not train.n_negative or (needs_positives and not train.n_positive):
+            raise ValueError(
+                "nothing would be left to learn from: holding out the negatives that choose the threshold, with all "
+                f"rows of their {'time and later' if self.is_ordered else 'groups'}, leaves {train.n_positive} "
+                f"positives and {train.n_negative} negatives."
+            )
+        unseen = (others if needs_positives else self).positive_rows
+        held_out = replace(self, positive_rows=self.units.one_each(unseen, seed), negative_rows=negatives)
+        return nullcontext((train, held_out))
+
+    def _hold_out_random(self, n_held: int, seed: int) -> tuple[ArrayTable, Rows, ArrayTable]:
+        """What trains, one negative of each of some random units, and all rows of these units."""
+        rows, own = self.rows, np.unique(self.units.of(self.negative_rows))
+        held = np.isin(self.units.of(rows), np.random.default_rng(seed).permutation(own)[:n_held])
+        others = self.part(rows[held])
+        return self.part(rows[~held]), self.units.one_each(others.negative_rows, seed), others
+
+    def _hold_out_latest(self, n_held: int, seed: int) -> tuple[ArrayTable, Rows, ArrayTable]:
+        """What trains, the latest negatives, and all rows that came as late, of units that do not train.
+
+        A unit is as late as the one negative of it that is drawn at random: its last row would favour units with many
+        rows. Earlier rows train, but for those of units that are held out; later rows of other units take no part.
+        """
+        assert self.units.times is not None
+        rows, times, drawn = self.rows, self.units.times, self.units.one_each(self.negative_rows, seed)
+        cutoff = np.sort(times[drawn])[-n_held]
+        negatives, is_late = drawn[times[drawn] >= cutoff], times[rows] >= cutoff
+        train = rows[~is_late & ~self.units.with_all(negatives, rows)]
+        return self.part(train), negatives, self.part(rows[is_late & ~self.units.with_all(train, rows)])
+
+    def folds(self, n_folds: int, seed: int) -> AbstractContextManager[ArrayParts]:
+        """Divide at random; held out are all positives of a fold, and one negative of each unit."""
+        rows, is_positive = self.rows, self.is_positive
+        if self.units.groups is not None:
+            folds = self.units.deal(rows, is_positive, n_folds, seed)
+            pairs = [(rows[folds != fold], rows[folds == fold]) for fold in range(n_folds)]
+        else:
+            splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+            pairs = [(rows[train], rows[test]) for train, test in splitter.split(np.empty((rows.size, 0)), is_positive)]
+        return self._parts(pairs, seed)
+
+    def rounds(self, n_rounds: int, train_share: float, seed: int) -> AbstractContextManager[ArrayParts]:
+        """Divide at random some times; a group is positive if one of its rows is, and goes as a whole."""
+        rows = self.rows
+        codes, places = np.unique(self.units.of(rows), return_inverse=True)
+        has_positive = np.zeros(codes.size, dtype=bool)
+        has_positive[places[self.is_positive]] = True
+        pairs = [
+            (rows[np.isin(places, train)], rows[np.isin(places, held_out)])
+            for train, held_out in stratified_rounds(has_positive, n_rounds, train_share, seed)
+        ]
+        return self._parts(pairs, seed)
+
+    def positive_folds(self, n_folds: int, n_used: int, seed: int) -> AbstractContextManager[ArrayParts]:
+        """Divide the positives; the rows of their units do not train either."""
+        rows, positive = self.rows, self.positive_rows
+        folds = self.units.deal(positive, np.ones(positive.size, dtype=bool), n_folds, seed)
+        pairs = []
+        for fold in range(n_used):
+            own = positive[folds == fold]
+            drawn = replace(self, positive_rows=self.units.one_each(own, seed), negative_rows=own[:0])
+            pairs.append((self.part(rows[~self.units.with_all(own, rows)]), drawn))
+        return nullcontext(ArrayParts(pairs, self.n_jobs))
+
+    def search_folds(self, cv: Any) -> AbstractContextManager[ArrayParts]:
+        """Divide by a splitter, or into a number of consecutive folds."""
+        return nullcontext(self.split(cv))
+
+    def split(self, cv: Any, seed: int | None = None) -> ArrayParts:
+        """Divide by a splitter, or into a number of folds, which a seed shuffles; groups that are given stay whole.
+
+        Raises
+        ------
+        ValueError
+            A class is missing from a part.
+        """
+        rows, is_positive, groups = self.rows, self.is_positive, self.units.groups
+        if isinstance(cv, Integral):
+            cv = possible_folds(int(cv), self)
+            if groups is not None:
+                cv = PredefinedSplit(self.units.deal(rows, is_positive, cv, seed or 0))
+            elif seed is not None:
+                cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
+        splitter = check_cv(cv, is_positive, classifier=True)
+        given = {} if groups is None or isinstance(splitter, PredefinedSplit) else {"groups": groups[rows]}
+        pairs = []
+        for number, (train, test) in enumerate(splitter.split(np.zeros((rows.size, 1)), is_positive, **given)):
+            pairs.append((self.part(rows[train]), self.part(rows[test])))
+            if not all(part.n_positive and part.n_negative for part in pairs[-1]):
+                raise ValueError(
+                    f"fold {number} of cv has no rows of one class in its training or its held-out part; there are "
+                    f"{self.n_positive} positives and {self.n_negative} negatives. "
+                    "Use fewer folds, or a stratified splitter."
+                )
+        return ArrayParts(pairs, self.n_jobs)
+
+    def _parts(self, pairs: list[tuple[Rows, Rows]], seed: int) -> AbstractContextManager[ArrayParts]:
+        """Tables of the rows that train, and of those held out: all positives, and one negative of each unit."""
+        tables = []
+        for train, rows in pairs:
+            held_out = self.part(rows)
+            drawn = replace(held_out, negative_rows=self.units.one_each(held_out.negative_rows, seed))
+            tables.append((self.part(train), drawn))
+        return nullcontext(ArrayParts(tables, self.n_jobs))
+
+    def negatives(self, seed: int | None = None) -> ArrayTable:
+        """The negatives alone, or one of each unit."""
+        own = self.negative_rows if seed is None else self.units.one_each(self.negative_rows, seed)
+        return replace(self, positive_rows=own[:0], negative_rows=own)
+
+    def compact(self) -> ArrayTable:
+        """A copy of these rows, positives first: scores then split into views, and other rows are not multiplied."""
+        assert self.operator is not None
+        places = np.arange(self.n_positive + self.n_negative)
+        own = (places[: self.n_positive], places[self.n_positive :])
+        return ArrayTable(None, *own, operator=self.operator.take_rows(self.by_class))
+
+    # Rankings and scores.
+
+    def problem(self, k: int, reg: float) -> AbstractContextManager[RankingProblem]:
+        """The problem on X itself, if these are all of its rows, or on a copy of them."""
+        table = self if self.is_whole else self.compact()
+        assert table.operator is not None
+        return nullcontext(RankingProblem(table.operator, table.positive_rows, table.negative_rows, k, reg))
+
+    def model(self, ranking: Ranking) -> LinearModel:
+        """The model of a ranking on these rows; only one of all rows is ever started from."""
+        result = ranking.result
+        if ranking.collapsed or not self.is_whole:
+            return LinearModel(result.coef)
+        duals = np.empty(self.n_positive + self.n_negative)
+        duals[self.positive_rows], duals[self.negative_rows] = result.alpha, result.beta
+        return LinearModel(result.coef, replace(result, history=()), duals)
+
+    def start(self, near: LinearModel | None) -> Result | None:
+        """The result of a model of all rows, cut down to these; a solver makes its dual pair feasible again."""
+        if near is None or near.result is None or near.duals is None:
+            return None
+        return replace(near.result, alpha=near.duals[self.positive_rows], beta=near.duals[self.negative_rows])
+
+    def scores(self, coef: Vector) -> ArrayScores:
+        """Products of w with each row."""
+        assert self.operator is not None
+        rows = self.by_class
+        values = self.operator.matvec(coef)[rows] if self.is_whole else self.operator.matvec_rows(coef, rows)
+        return self.with_scores(values)
+
+    def with_scores(self, values: Vector) -> ArrayScores:
+        """These scores of the rows by class, positives first."""
+        positive, negative = values[: self.n_positive], values[self.n_positive :]
+        checked = as_sample("negative_scores", negative) if negative.size else ArraySample(negative)
+        return ArrayScores(ArraySample(positive), checked, values, self.by_class)
+
+    def tally(self, n_taus: int) -> AbstractContextManager[ArrayTally]:
+        """Sums for every row of X."""
+        return nullcontext(ArrayTally(self, n_taus))
+
+    def norm_of(self, scores: Scores, score: float) -> float:
+        """Length of the first negative with this score."""
+        assert self.operator is not None
+        assert isinstance(scores.negative, ArraySample)
+        first = self.negative_rows[np.flatnonzero(scores.negative.scores == score)[:1]]
+        return float(np.sqrt(self.operator.row_gram(first)[0, 0]))
+
+    def norm_quantile(self, share: float) -> float:
+        """A length that this share of all rows of X does not exceed."""
+        assert self.operator is not None
+        return float(np.sqrt(np.quantile(self.operator.row_norms(), share)))
+
+    def with_copies(self) -> ArrayTable:
+        """The same rows, with copies among the negatives found and warned of, unless there are groups."""
+        if self.units.groups is not None:
+            return self
+        return replace(self, units=replace(self.units, copies=find_copies(self.X, self.negative_rows)))
+
+    def copies(self, train: Table | None = None) -> str | None:
+        """A sentence where negatives are exact copies of each other or of rows that were fitted on; None where not."""
+        seen = train.rows if isinstance(train, ArrayTable) else self.negative_rows[:0]
+        return self.units.copies_caveat(seen, self.negative_rows)
+
+
+@dataclass(frozen=True)
+class ArrayParts(Parts):
+    """Pairs of tables of rows in memory."""
+
+    pairs: list[tuple[ArrayTable, ArrayTable]]
+    n_jobs: int | None
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __add__(self, other: ArrayParts) -> ArrayParts:
+        return replace(self, pairs=self.pairs + other.pairs)
+
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+        """Results of all pairs, `n_jobs` at the same time."""
+        jobs = zip(self.pairs, *arguments, strict=True)
+        yield from Parallel(n_jobs=self.n_jobs)(delayed(function)(*pair, *own) for pair, *own in jobs)
+
+
+class ArrayTally(Tally):
+    """Sums of score minus threshold, and how often each row was held out."""
+
+    def __init__(self, table: ArrayTable, n_taus: int) -> None:
+        n_rows = int(table.rows[-1]) + 1
+        self.table = table
+        self.totals, self.times = np.zeros((n_taus, n_rows)), np.zeros(n_rows)
+
+    def add(self, scores: Scores, thresholds: Sequence[float]) -> None:
+        """Add a round."""
+        assert isinstance(scores, ArrayScores)
+        for total, threshold in zip(self.totals, thresholds, strict=True):
+            total[scores.rows] += scores.values - threshold
+        self.times[scores.rows] += 1
+
+    def counts(self, which: int) -> tuple[int, int, int, int]:
+        """Negatives above and in all, and positives above and in all, among those that were held out."""
+        own = (self.table.negative_rows, self.table.positive_rows)
+        seen = [rows[self.times[rows] > 0] for rows in own]
+        above = [int(np.sum(self.totals[which, rows] > 0)) for rows in seen]
+        return above[0], seen[0].size, above[1], seen[1].size

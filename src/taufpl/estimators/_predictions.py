@@ -1,0 +1,134 @@
+"""Scores and labels where the rows are: in memory, or as lazy as a dask collection, or on the device of a tensor."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, is_outlier_detector
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score
+from sklearn.utils import indexable
+
+from taufpl._sklearn import check_y, num_samples
+from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_numpy
+
+Vector = NDArray[np.float64]
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+class AccuracyMixin(ClassifierMixin):
+    """The accuracy of a classifier of this package, whose predictions may be remote."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+        y : {array-like, dask collection, tensor} of shape (n_samples,)
+        sample_weight : {array-like, dask collection, tensor} of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        values = (y, self.predict(X), sample_weight)
+        if any(map(is_remote, values)):
+            from taufpl.operators.remote import fetched
+
+            values = fetched(*values)
+        return float(accuracy_score(*values[:2], sample_weight=values[2]))
+
+
+def indexed(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Rows in memory and their labels, checked to be as many; remote ones as they are."""
+    if is_remote(X):
+        return X, y
+    X, y = indexable(X, y)
+    if num_samples(X) == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: X and y must hold rows.")
+    return X, check_y(y, estimator=estimator)
+
+
+def linear_scores(estimator: Any, X: Any, intercept: float = 0.0) -> Any:
+    """X w + b by a fitted linear estimator, with the columns of X checked."""
+    coef = to_numpy(estimator.coef_)[0]
+    if not is_remote(X):
+        return as_operator(estimator._checked(X, reset=False)).matvec(coef) + intercept
+    from taufpl.estimators.remote import check_header
+    from taufpl.operators import remote
+
+    check_header(estimator, X, reset=False)
+    return remote.linear_scores(X, coef, max(intercept, -_LARGEST))
+
+
+def scores_of(model: Any, X: Any, positive: Any) -> Any:
+    """Score of a fitted classifier, or minus that of an outlier detector: higher means positive.
+
+    Raises
+    ------
+    TypeError
+        If it has neither decision_function nor predict_proba.
+    """
+    if not is_remote(X):
+        return _scores_in_memory(model, X, positive)
+    inner = model.estimator if isinstance(model, FrozenEstimator) else model
+    if hasattr(inner, "_takes_remote"):  # one of this package that scores remote rows itself
+        scores = inner.decision_function(X)
+        return scores if inner.classes_[1] == positive else -scores
+    from taufpl.operators.remote import map_rows
+
+    return map_rows(X, partial(_scores_in_memory, model, positive=positive))
+
+
+def _scores_in_memory(model: Any, X: Any, positive: Any) -> Vector:
+    if is_outlier_detector(model):
+        return -np.asarray(model.decision_function(X), dtype=np.float64)
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1:
+            return scores if model.classes_[1] == positive else -scores
+    elif hasattr(model, "predict_proba"):
+        scores = np.asarray(model.predict_proba(X), dtype=np.float64)
+    else:
+        raise TypeError(
+            f"estimator must have decision_function or predict_proba, {type(model).__name__} has neither. "
+            "For an SVC, say, decision_function is there; for a regressor, wrap it so that it gives scores."
+        )
+    return scores[:, int(np.flatnonzero(model.classes_ == positive)[0])]
+
+
+def mean_scores(scores: list[Any]) -> Any:
+    """Mean of the scores of several models."""
+    return sum(scores[1:], scores[0]) / len(scores) if is_remote(scores[0]) else np.mean(scores, axis=0)
+
+
+def decisions_of(scores: Any, threshold: float) -> Any:
+    """Scores minus threshold, without the infinities, which metrics refuse, that a threshold of +inf would make."""
+    return finite(scores - (min(threshold, _LARGEST) if is_remote(scores) else threshold))
+
+
+def finite(decisions: Any) -> Any:
+    """Decisions without infinities and NaN, as low or as high as can be instead; remote ones as they are."""
+    if is_remote(decisions):
+        return decisions
+    return np.nan_to_num(decisions, nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
+
+
+def above_each(scores: Any, thresholds: Any) -> Any:
+    """Whether each score lies above each threshold, of shape (n_scores, n_thresholds)."""
+    column = scores[:, np.newaxis]
+    return column > (like(column, thresholds) if is_foreign_array(column) else thresholds)
+
+
+def labels_of(decisions: Any, classes: Any) -> Any:
+    """The second class where a decision is above 0, the first elsewhere."""
+    if not is_remote(decisions):
+        return classes[(decisions > 0).astype(np.intp)]
+    from taufpl.operators.remote import lazy_labels
+
+    return lazy_labels(decisions, to_numpy(classes))

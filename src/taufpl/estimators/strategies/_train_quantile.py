@@ -1,0 +1,42 @@
+"""Threshold by `train`: the quantile of the negatives that the model was fitted on; folds tell what that is worth."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from taufpl.estimators._table import Table, possible_folds
+from taufpl.estimators.strategies._base import Fitter, Outcome, Plan, evidence_from_counts, largest
+from taufpl.thresholding import Sample, TrainQuantile
+
+
+def train_quantile(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
+    """Fit on all rows, take the quantile of the negatives, and count what lies above it in folds."""
+    fitter.prepare(table)
+    model = fitter.fit(table)
+    scores = fitter.scores(model, table.negatives()).negative
+    thresholds, scale = _train_thresholds(scores, plan.taus), largest(scores)
+    count = partial(_count_above_train_quantile, fitter=fitter, near=model, taus=plan.taus)
+    with table.folds(possible_folds(plan.n_folds, table), plan.seed) as parts:
+        counts = np.sum(list(parts.map(count)), axis=0)
+    evidence = tuple(
+        evidence_from_counts(threshold, tau, plan, n_false, table.n_negative_units, n_caught, table.n_positive)
+        for threshold, tau, (n_false, n_caught) in zip(thresholds, plan.taus, counts.tolist(), strict=True)
+    )
+    return Outcome((model,), evidence, scale)
+
+
+def _count_above_train_quantile(
+    train: Table, held_out: Table, *, fitter: Fitter, near: Any, taus: tuple[float, ...]
+) -> list[list[int]]:
+    """For each tolerance, held-out negatives and positives above the quantile of the negatives that were fitted on."""
+    model = fitter.fit(train, near)
+    thresholds = _train_thresholds(fitter.scores(model, train.negatives()).negative, taus)
+    held = fitter.scores(model, held_out)
+    return [[held.negative.n_above(threshold), held.positive.n_above(threshold)] for threshold in thresholds]
+
+
+def _train_thresholds(scores: Sample, taus: tuple[float, ...]) -> list[float]:
+    return [TrainQuantile(tau).choose(scores).threshold for tau in taus]
