@@ -33,8 +33,8 @@ import dask.array as da
 import numpy as np
 import psutil
 from distributed import Client, LocalCluster
-from taufpl.estimators._block_table import Part
 
+from taufpl.estimators.remote import BlockTable
 from taufpl.operators import FileRows, as_blocks, as_operator
 from taufpl.operators.remote import divide
 from taufpl.problem import RankingProblem
@@ -100,7 +100,7 @@ def fit(X: Any, y: Any, tol: float, persist: bool | None = None) -> Fit:
     begin = time.perf_counter()
     with as_blocks(X, y, persist=persist) as blocks:
         divide(blocks, True)
-        n, m = Part.of(blocks).sizes
+        n, m = BlockTable.of(blocks).sizes
         ready = time.perf_counter()
         problem = BlockRankingProblem(blocks, m, n, int(TAU * n) + 1, REG)
         result = Newton(tol=tol).solve(problem)
@@ -138,11 +138,11 @@ def rounds(given: argparse.Namespace) -> None:
             with as_blocks(X, y, block_bytes=1) as blocks:
                 divide(blocks, 1.0)
                 for _ in range(3):
-                    Part.of(blocks)
+                    BlockTable.of(blocks)
                 times, cpu = [], time.process_time()
                 for _ in range(given.repeats):
                     begin = time.perf_counter()
-                    Part.of(blocks)
+                    BlockTable.of(blocks)
                     times.append(1e3 * (time.perf_counter() - begin))
                 cpu = 1e3 * (time.process_time() - cpu) / given.repeats
                 lines.append([n_blocks, f"{np.median(times):.1f}", f"{np.min(times):.1f}", f"{cpu:.1f}"])

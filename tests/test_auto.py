@@ -6,14 +6,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from recall_cases import partly_separable
-from taufpl.estimators import _auto
-from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._labels import split_labels
+from taufpl.estimators import ArrayTable, AutoFitter, _auto, split_labels
 from taufpl.estimators.rankings._candidates import held_out_share
 from taufpl.operators import as_operator
 
 TAU = 0.05
 X, Y = partly_separable(n=400, m=80)
+LABELS = split_labels(Y)
+TABLE = ArrayTable(X, LABELS.positive_rows, LABELS.negative_rows, operator=as_operator(X))
 ROWS = np.random.default_rng(0).permutation(Y.size)[:450]
 
 
@@ -34,8 +34,8 @@ def shares_by_hand(name, n_folds, *, twice):
 @pytest.mark.parametrize("twice", [True, False])
 def test_few_rows_are_divided_into_folds_twice(monkeypatch, n_folds, twice):
     monkeypatch.setattr(_auto, "FEW_ROWS", ROWS.size if twice else ROWS.size - 1)
-    fitter = AutoFitter(X, as_operator(X), split_labels(Y), TAU, n_folds, None)
-    fitter.prepare(ROWS)
+    fitter = AutoFitter(TAU, n_folds)
+    fitter.prepare(TABLE.part(np.sort(ROWS)))
     selection = fitter.selection
     checked = 0
     for name, mean, spread in zip(selection["candidate"], selection["mean_share"], selection["std_share"], strict=True):
@@ -50,8 +50,8 @@ def test_few_rows_are_divided_into_folds_twice(monkeypatch, n_folds, twice):
 def test_folds_are_as_many_as_the_rarer_class_allows_in_both_divisions():
     """Three positives: three folds, twice, though five were asked for."""
     rows = np.concatenate((np.flatnonzero(Y == 0)[:60], np.flatnonzero(Y == 1)[:3]))
-    fitter = AutoFitter(X, as_operator(X), split_labels(Y), TAU, 5, None)
-    fitter.prepare(rows)
+    fitter = AutoFitter(TAU, 5)
+    fitter.prepare(TABLE.part(np.sort(rows)))
     # Shares of one positive a fold, at three tolerances, over six folds.
     counts = 18.0 * fitter.selection["mean_share"]
     np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)

@@ -9,20 +9,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.model_selection import StratifiedKFold
-from taufpl.estimators._block_parts import AssignParts, Consecutive, Dealt, HeldOut
 
+from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, HeldOut
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import LocalBlocks
 from taufpl.operators.remote import _order as _block_order
 from taufpl.thresholding import (
-    BlockSample,
+    ArraySample,
     JointOrderStatistic,
     NPScoreRule,
     OrderStatistic,
     TrainQuantile,
-    _block_sample,
+    remote,
     share_above,
 )
+from taufpl.thresholding.remote import BlockSample
 
 TIED = hnp.arrays(np.float64, st.integers(1, 60), elements=st.integers(-3, 3).map(float))
 ANY = hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False))
@@ -60,6 +61,14 @@ def test_every_rank_and_every_count(scores):
     for threshold in [*scores[:5], -np.inf, np.inf]:
         assert found.n_above(threshold) == np.sum(scores > threshold)
         np.testing.assert_array_equal(np.sort(found.above(threshold)), np.sort(scores[scores > threshold]))
+    finite = scores[np.isfinite(scores)]
+    assert found.ends() == ArraySample(scores).ends() == ((finite.min(), finite.max()) if finite.size else (0.0, 0.0))
+
+
+def test_mean_and_deviation():
+    scores = np.random.default_rng(0).normal(size=30)
+    for found in (ArraySample(scores), sample(scores), sample(scores, xp=strict)):
+        assert found.moments() == pytest.approx((scores.mean(), scores.std()))
 
 
 @pytest.mark.usefixtures("sizes")
@@ -101,7 +110,7 @@ def test_ranks_of_many_values_take_few_rounds():
 def test_what_cannot_be_ranked_or_collected(monkeypatch):
     with pytest.raises(ValueError, match="negative_scores must not hold NaN, got 2 of them"):
         sample([1.0, np.nan, 2.0, 3.0, np.nan])
-    monkeypatch.setattr(_block_sample, "_MOST_ABOVE", 2)
+    monkeypatch.setattr(remote, "_MOST_ABOVE", 2)
     with pytest.raises(ValueError, match=r"3 scores lie above 0.*rule='quantile'"):
         sample([1.0, 2.0, 3.0, 0.0]).above(0.0)
 

@@ -13,14 +13,13 @@ import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 from scipy import sparse
-from taufpl.estimators._block_parts import Dealt
-from taufpl.estimators._block_solve import rank_part
-from taufpl.estimators._block_table import Part
 
 from block_tasks import Whole
 from dask_cases import await_two_workers, tasks_left, two_workers
 from solver_cases import judge, make_data, make_problem
-from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators.remote import BlockTable
+from taufpl.estimators.remote._divisions import Dealt
 from taufpl.operators import as_blocks
 from taufpl.operators.remote import Entries, divide, order_statistic
 from taufpl.problem.remote import BlockRankingProblem
@@ -41,8 +40,8 @@ def data():
 
 
 def block_problem(blocks):
-    part = Part.of(blocks)
-    return BlockRankingProblem(blocks, part.n_positive, part.n_negative, K, REG)
+    table = BlockTable.of(blocks)
+    return BlockRankingProblem(blocks, table.n_positive, table.n_negative, K, REG)
 
 
 def fitted(X, y, callback=None, **options):
@@ -121,14 +120,20 @@ def test_folds_are_problems_of_their_own(client, data):
     X, y = data
     with as_blocks(dense(X), y, block_bytes=1) as blocks:
         divide(blocks, 1)
-        with Part.of(blocks).divided(Dealt.folds(3, seed=0)) as divided:
-            folds = np.concatenate([state["part"] for _, state in divided.blocks.gather(Whole())])
-            for fold in range(2):
-                with divided.rows_of(fold) as part:
-                    found, _ = rank_part(part, K, REG, SolverChoice(tol=TOL))
-                rows = folds == fold
+        table = BlockTable.of(blocks)
+        coded = blocks.fork(table.assign(Dealt.folds(3, seed=0)))
+        folds = np.concatenate([state["part"] for _, state in coded.gather(Whole())])
+        coded.release()
+
+        def solve(train, held_out):
+            with train.problem(K, REG) as problem:
+                return solve_ranking(problem, SolverChoice(tol=TOL)).result.primal
+
+        with table.folds(3, seed=0) as parts:
+            for fold, primal in enumerate(parts.map(solve)):
+                rows = folds != fold
                 reference = Newton(tol=1e-9).solve(make_problem(X[rows], y[rows], K, REG))
-                assert found.result.primal == pytest.approx(reference.primal, rel=1.01 * TOL)
+                assert primal == pytest.approx(reference.primal, rel=1.01 * TOL)
 
 
 def test_the_threshold_is_an_order_statistic_of_what_lies_in_the_blocks(client, data):

@@ -6,11 +6,11 @@ from scipy import stats
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
-from taufpl.estimators._holdout import held_out_size, snapped
-from taufpl.estimators._plan import Plan
 
 from estimator_cases import two_clouds
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.estimators.strategies import Plan
+from taufpl.estimators.strategies._hold_out import held_out_size, snapped
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import share_interval, simultaneous_ranks
 

@@ -1,4 +1,4 @@
-"""Estimators on rows that live elsewhere: what is promised, and what is left behind."""
+"""Estimators on remote rows: what is promised, and what is left behind."""
 
 import os
 import re
@@ -18,11 +18,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from taufpl.estimators._block_fit import PaperFitter
-from taufpl.estimators._block_parts import HeldOut
-from taufpl.estimators._block_strategies import hold_out
-from taufpl.estimators._block_table import Part
-from taufpl.estimators._plan import Plan
 
 import backend_cases as cases
 from backend_cases import gathered, tensor
@@ -32,7 +27,11 @@ from taufpl import (
     TauFPLClassifier,
     TauFPLRanker,
 )
+from taufpl.estimators._fitters import PaperFitter
 from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators.remote import BlockTable
+from taufpl.estimators.remote._divisions import HeldOut
+from taufpl.estimators.strategies import STRATEGIES, Plan
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LocalBlocks
 from taufpl.persistence import load_model, save_model
@@ -43,12 +42,12 @@ PAPER = {"ranking": "paper", "reg": 0.1, "tau_scale": 1.0}
 
 
 def in_blocks(X, y, cuts=(100, 300)):
-    """A part of all rows, in blocks of this process."""
+    """A table of all rows, in blocks of this process."""
     states = [
         {"number": i, "start": 0, "is_positive": part == 1, "is_negative": part == 0}
         for i, part in enumerate(np.split(y, cuts))
     ]
-    return Part.of(LocalBlocks(np.split(X, cuts), states, workers=1))
+    return BlockTable.of(LocalBlocks(np.split(X, cuts), states, workers=1))
 
 
 def fitter(tau=0.1):
@@ -65,7 +64,7 @@ def test_the_guarantee_holds_in_blocks():
     for seed in range(n_trials):
         rows, y = two_clouds(m=10, n=50, d=2, shift=2.0, seed=seed)
         plan = Plan((tau,), delta, holdout=0.5, seed=seed)
-        found = hold_out(fitter(tau), in_blocks(rows, y, (20, 45)), plan)
+        found = STRATEGIES["np"].run(fitter(tau), in_blocks(rows, y, (20, 45)), plan)
         coef = found.models[0].coef
         standard = found.evidence[0].threshold / np.linalg.norm(coef)
         fpr.append(float(ndtr(-standard)))
@@ -75,18 +74,18 @@ def test_the_guarantee_holds_in_blocks():
 
 
 def test_negatives_that_are_held_out_never_reach_the_fit():
-    part = in_blocks(X, Y)
+    table = in_blocks(X, Y)
     plan = Plan((0.1,), 0.05, holdout=0.5, measure_recall=False, seed=3)
-    n = part.n_negative
-    with part.divided(HeldOut.draw((n // 2, 0), part.sizes, plan.seed)) as divided:
-        codes = np.concatenate(divided.blocks.gather(lambda block, state: state["part"]))
+    n = table.n_negative
+    coded = table.blocks.fork(table.assign(HeldOut.draw((n // 2, 0), table.sizes, plan.seed)))
+    codes = np.concatenate(coded.gather(lambda block, state: state["part"]))
     held_out = codes == 1
     assert held_out.sum() == n // 2
     assert not held_out[Y == 1].any()
-    found = hold_out(fitter(), part, plan)
+    found = STRATEGIES["np"].run(fitter(), table, plan)
     moved = X.copy()
     moved[held_out] = 1e3 * np.random.default_rng(0).normal(size=(held_out.sum(), X.shape[1]))
-    other = hold_out(fitter(), in_blocks(moved, Y), plan)
+    other = STRATEGIES["np"].run(fitter(), in_blocks(moved, Y), plan)
     np.testing.assert_array_equal(found.models[0].coef, other.models[0].coef)
     assert found.evidence[0].threshold != other.evidence[0].threshold
     # The rule in memory, on the scores of just these rows.

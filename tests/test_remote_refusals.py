@@ -1,4 +1,4 @@
-"""Estimators on rows that live elsewhere: what is refused, in words, and what comes into memory instead."""
+"""Estimators on remote rows: what is refused, in words, and what comes into memory instead."""
 
 from functools import partial
 
@@ -43,8 +43,8 @@ def bad_pair(X, value):
 @pytest.mark.parametrize(
     ("model", "data", "labels", "error", "message"),
     [
-        (TauFPLRanker(solver="accelerated"), X, Y, ValueError, "solver must be 'newton' for rows that live elsewhere"),
-        (TauFPLRanker(positive_share=0.5), X, Y, ValueError, "positive_share must be 1 for rows that live elsewhere"),
+        (TauFPLRanker(solver="accelerated"), X, Y, ValueError, "solver must be 'newton' for remote rows"),
+        (TauFPLRanker(positive_share=0.5), X, Y, ValueError, "positive_share must be 1 for remote rows"),
         (TauFPLRankerCV(positive_share="cv"), X, Y, ValueError, "positive_share must be 1"),
         (TauFPLRankerCV(cv=[(0, 1)]), X, Y, TypeError, "cv must be a number of folds"),
         (TauFPLRanker(), bad_value(X, np.nan), Y, ValueError, "NaN or infinity in 1 of 600 rows .*row 123"),
@@ -130,9 +130,7 @@ def test_tensors_of_every_form_come_into_memory(model, form, tmp_path):
 
 
 def test_others_scorers_must_come_fitted():
-    with pytest.raises(
-        TypeError, match=r"LogisticRegression cannot be fitted on rows that live elsewhere.*cv='prefit'"
-    ):
+    with pytest.raises(TypeError, match=r"LogisticRegression cannot be fitted on remote rows.*cv='prefit'"):
         NeymanPearsonClassifier(LogisticRegression()).fit(da.from_array(X, chunks=(100, 4)), Y)
 
 

@@ -15,12 +15,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from taufpl.estimators._holdout import divide
-from taufpl.estimators._repeats import copies_among
 
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
-from taufpl.estimators._search import make_folds
-from taufpl.estimators._units import read_units
+from taufpl.estimators import ArrayTable
+from taufpl.estimators._units import copies_among, read_units
+from taufpl.estimators.strategies import held_out_count
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
 
 
@@ -88,33 +87,30 @@ def test_other_strategies_divide_no_group(threshold):
     ids=["auto", "paper", "kernel"],
 )
 def test_searches_divide_no_group(estimator, monkeypatch):
-    folds = []
+    folds, split = [], ArrayTable.split
 
-    def spy(*args, **kwargs):
-        folds.extend(make_folds(*args, **kwargs))
-        return make_folds(*args, **kwargs)
+    def spy(table, *args, **kwargs):
+        found = split(table, *args, **kwargs)
+        folds.extend((table.units.groups, *pair) for pair in found.pairs)
+        return found
 
-    for module in ("_auto", "_fitters", "kernel._search"):
-        monkeypatch.setattr(f"taufpl.estimators.{module}.make_folds", spy)
+    monkeypatch.setattr(ArrayTable, "split", spy)
     if isinstance(estimator, KernelTauFPLClassifier):
         estimator.set_params(gamma=1.0, regs=2, cv=2)
-        monkeypatch.setattr("taufpl.estimators.kernel._search.make_folds", make_folds)
-    chosen = X[:, :2] + 0.0
-    estimator.set_params(random_state=0).fit(chosen, Y, groups=GROUPS)
-    for fold in folds:
-        inside = np.concatenate((fold.positive, fold.negative))
-        outside = np.concatenate((fold.held_out_positive, fold.held_out_negative))
-        assert not set(GROUPS[inside]) & set(GROUPS[outside])
+    estimator.set_params(random_state=0).fit(X[:, :2] + 0.0, Y, groups=GROUPS)
+    assert folds
+    for groups, train, held_out in folds:
+        assert not set(groups[train.rows]) & set(groups[held_out.rows])
 
 
 def test_folds_of_groups_have_both_classes_and_are_even():
-    units = read_units(GROUPS, None, Y.size)
-    folds = make_folds(5, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0), units)
-    sizes = np.array([[fold.held_out_positive.size, fold.held_out_negative.size] for fold in folds])
+    table = ArrayTable(None, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0), read_units(GROUPS, None, Y.size))
+    folds = [held_out for _, held_out in table.split(5).pairs]
+    sizes = np.array([[fold.n_positive, fold.n_negative] for fold in folds])
     assert sizes.sum(axis=0).tolist() == [np.sum(Y == 1), np.sum(Y == 0)]
     assert (sizes.max(axis=0) <= 1.25 * sizes.mean(axis=0)).all()
-    again = make_folds(5, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0), units, seed=1)
-    assert any(not np.array_equal(a.held_out_positive, b.held_out_positive) for a, b in zip(folds, again, strict=True))
+    again = [held_out for _, held_out in table.split(5, seed=1).pairs]
+    assert any(not np.array_equal(a.positive_rows, b.positive_rows) for a, b in zip(folds, again, strict=True))
 
 
 def test_groups_reach_searches_inside_pipelines_and_through_routing():
@@ -163,12 +159,14 @@ def test_groups_with_times_are_neither_divided_nor_chosen_by_their_size():
     small = []
     for seed in range(20):
         model = NeymanPearsonClassifier(Remembers(), 0.05, measure_recall=False, random_state=seed)
-        plan, labels = model._plan(), read_units(groups, times, y.size)
-        held = divide(np.flatnonzero(y == 1), np.flatnonzero(y == 0), labels, plan)
-        assert not set(groups[held.train]) & set(groups[held.negatives])
-        assert times[held.train].max() < times[held.negatives].min()
-        assert len(set(groups[held.negatives])) == held.negatives.size
-        small.append(np.mean(sizes[groups[held.negatives]] == 1))
+        plan, units = model._plan(), read_units(groups, times, y.size)
+        whole = ArrayTable(None, np.flatnonzero(y == 1), np.flatnonzero(y == 0), units)
+        with whole.hold_out(held_out_count(whole, plan), plan.seed, needs_positives=True) as (train, held_out):
+            chosen = held_out.negative_rows
+            assert not set(groups[train.rows]) & set(groups[chosen])
+            assert times[train.rows].max() < times[chosen].min()
+            assert len(set(groups[chosen])) == chosen.size
+        small.append(np.mean(sizes[groups[chosen]] == 1))
     assert abs(np.mean(small) - np.mean(sizes[np.unique(groups[y == 0])] == 1)) < 0.05
     assert model.fit(table, y, groups=groups, order=times).evidence_.guaranteed
 

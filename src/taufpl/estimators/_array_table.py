@@ -77,6 +77,11 @@ class ArrayTable(Table):
         return self.negative_rows.size
 
     @property
+    def n_passes(self) -> float:  # type: ignore[override]
+        """Passes over X so far."""
+        return 0.0 if self.operator is None else self.operator.n_passes
+
+    @property
     def is_ordered(self) -> bool:  # type: ignore[override]
         """Whether rows have times."""
         return self.units.times is not None

@@ -222,30 +222,24 @@ def run_fold(
     """Fit one fold for each reg in turn, each from the one before, and judge each on the held-out part."""
     k = top_count(setting.tau_scale * tau, train.n_negative)
     judged = held_out.compact()
-    share = _n_rows(held_out) / (_n_rows(train) + _n_rows(held_out))
     scores, seconds, passes = [], [], []
     results: list[Result] = []
     collapsed = False
     with train.problem(k, regs[0]) as problem:
         for reg in regs:
-            began, spent = time.perf_counter(), share
+            began, before = time.perf_counter(), judged.n_passes
             if not collapsed:
                 goes_on = len(results) > 0
                 ranking = rank(problem.replace(reg=reg), setting.positive_share, tau, choice, start, goes_on=goes_on)
                 # A collapse of the convex problem does not depend on reg; that of a trimmed one may.
                 collapsed = ranking.collapsed and setting.positive_share == 1.0
                 start = replace(ranking.result, history=())
-                spent += start.n_passes
             assert start is not None
             found = judged.scores(start.coef)
             scores.append(share_above(found.positive, found.negative, tau))
             results.append(start)
             seconds.append(time.perf_counter() - began)
-            passes.append(spent)
+            passes.append(judged.n_passes - before)
     # A dual pair that stayed with remote rows is gone with the problem.
     first, last = (each if each.alpha is not None else None for each in (results[0], results[-1]))
     return FoldPath(scores, seconds, passes, first, last)
-
-
-def _n_rows(table: Table) -> int:
-    return table.n_positive + table.n_negative

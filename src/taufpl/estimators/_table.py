@@ -80,6 +80,8 @@ class Table(ABC):
     ----------
     n_positive, n_negative : int
         Rows of each class.
+    n_passes : float
+        Passes over the data so far, by this table and by all that share its rows.
     is_ordered : bool
         Whether rows have times.
     in_memory : bool
@@ -88,6 +90,7 @@ class Table(ABC):
 
     n_positive: int
     n_negative: int
+    n_passes: float
     is_ordered: bool = False
     in_memory: bool = True
 

@@ -96,6 +96,11 @@ class BlockTable(Table):
         return cls(blocks, counts, next((first for *_, first in found if first >= 0), 0), estimator, division)
 
     @property
+    def n_passes(self) -> float:  # type: ignore[override]
+        """Passes over the rows so far."""
+        return self.blocks.n_passes
+
+    @property
     def sizes(self) -> Pair:
         """All negatives and all positives."""
         return self.n_negative, self.n_positive

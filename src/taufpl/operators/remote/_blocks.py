@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from taufpl.operators._base import PassCount
 from taufpl.operators._rows import Matrix, Rows, Vector
 
 # Arrays of the block's own library, and small plain things that go with them.
@@ -249,16 +250,21 @@ class Blocks(ABC):
         Rows and features in all.
     n_rounds : int
         Calls of the methods below that waited for all blocks: what latency is paid for.
-    n_passes : float
-        Passes over the data, as tasks report them through `count`.
+    passes : PassCount
+        Passes over the data, as tasks report them through `count`; shared with what `fork` makes.
     in_one_place : bool
         Whether there is one block, and what it selects is `Ordered`: a search can then end where the entries are.
     """
 
     shape: tuple[int, int]
     n_rounds: int
-    n_passes: float
+    passes: PassCount
     in_one_place: bool = False
+
+    @property
+    def n_passes(self) -> float:
+        """Passes over the data so far, by these blocks and by those that share their rows."""
+        return self.passes.value
 
     @abstractmethod
     def reduce(self, task: Reduction) -> Sums:
@@ -296,7 +302,7 @@ class Blocks(ABC):
 
     def count(self, share: float) -> None:
         """Note work on a share of all rows."""
-        self.n_passes += share
+        self.passes.value += share
 
 
 def add_up(first: Sums, second: Sums) -> Sums:

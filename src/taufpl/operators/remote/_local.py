@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce as fold
 from typing import Any, Self
 
+from taufpl.operators._base import PassCount
 from taufpl.operators._threads import n_threads
 from taufpl.operators.remote._arrays import ArrayRows
 from taufpl.operators.remote._backends import LazyRows, as_block
@@ -43,7 +44,7 @@ class LocalBlocks(Blocks):
         self._states: list[State] = list(states)
         self.shape = (sum(block.shape[0] for block in self._blocks), widths.pop())
         self.n_rounds = 0
-        self.n_passes = 0.0
+        self.passes = PassCount(1)
         on_device = any(isinstance(block.rows, ArrayRows) for block in self._blocks)
         self.in_one_place = on_device and len(self._blocks) == 1
         wanted = (1 if on_device else n_threads()) if workers is None else workers
@@ -72,7 +73,9 @@ class LocalBlocks(Blocks):
 
     def fork(self, task: Change) -> Self:
         """The same rows with states of their own, made by a task from the present ones."""
-        return type(self)(self._blocks, self._run(task), self._workers)
+        made = type(self)(self._blocks, self._run(task), self._workers)
+        made.passes = self.passes
+        return made
 
     def release(self) -> None:
         """Let go of the states."""

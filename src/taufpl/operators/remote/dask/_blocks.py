@@ -24,6 +24,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from taufpl._extras import require
+from taufpl.operators._base import PassCount
 from taufpl.operators.remote._backends import with_own_rows
 from taufpl.operators.remote._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
 
@@ -74,7 +75,7 @@ class DaskBlocks(Blocks):
     def __init__(self, client: Any, blocks: list[Any], states: list[Any], shape: tuple[int, int]) -> None:
         self.shape = shape
         self.n_rounds = 0
-        self.n_passes = 0.0
+        self.passes = PassCount(1)
         self.traffic = Traffic()
         self._client = client
         self._blocks = blocks
@@ -117,7 +118,7 @@ class DaskBlocks(Blocks):
         """The same rows with states of their own, made by a task from the present ones. Does not wait."""
         with self._held() as held:
             made = type(self)(self._client, self._blocks, self._map(_change, task, held), self.shape)
-        made.traffic = self.traffic
+        made.traffic, made.passes = self.traffic, self.passes
         return made
 
     def release(self) -> None:
