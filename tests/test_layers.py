@@ -194,7 +194,6 @@ def test_a_lawful_import_passes(path, text):
     assert violations(path, text) == []
 
 
-@pytest.mark.xfail(reason="estimators still import their fits of remote rows", strict=False)
 def test_a_fit_in_memory_loads_nothing_remote():
     script = """
 import sys
