@@ -25,7 +25,7 @@ import numpy as np
 from taufpl.experiments import _paper
 from taufpl.experiments._box_search import DecisionRule, ranking_score, share_with_ties
 from taufpl.experiments._early_end import early_ends
-from taufpl.experiments._methods import LinearScore
+from taufpl.experiments._methods import KnownLinearScore
 from taufpl.experiments._paper import LabelledData, in_unit_rows, read
 from taufpl.experiments._trials import RunSettings
 from taufpl.operators import as_operator
@@ -56,7 +56,7 @@ def one_split(data: LabelledData, number: int, tau: float, scale: float, regs: l
     for reg in regs:
         problem = RankingProblem(operator, np.flatnonzero(y == 1), negative, k, reg)
         coefs = [*early_ends(problem, ENDS, norm, MAX_STEPS), Newton(tol=1e-4).solve(problem).coef]
-        rules = [DecisionRule(LinearScore(coef)) for coef in coefs]
+        rules = [DecisionRule(KnownLinearScore(coef)) for coef in coefs]
         every.append([(ranking_score(rule, *test, [tau])[0], share_with_ties(rule, *test, tau)) for rule in rules])
     return np.array(every).transpose(1, 0, 2)
 

@@ -58,7 +58,7 @@ class Logistic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Iterate:
+class _LiblinearSolution:
     """Where a solve ended: P, and the norm of its gradient in (w, b/s)."""
 
     coef: Vector
@@ -77,7 +77,7 @@ class _Objective:
         self.signs = np.full(problem.operator.shape[0], -1.0)
         self.signs[problem.positive_rows] = 1.0
 
-    def at(self, coef: Vector, intercept: float, n_iter: int) -> _Iterate:
+    def at(self, coef: Vector, intercept: float, n_iter: int) -> _LiblinearSolution:
         """P and its gradient. Two passes."""
         operator = self.problem.operator
         weights = np.where(self.signs > 0, self.positive_weight, self.negative_weight)
@@ -87,9 +87,9 @@ class _Objective:
         slopes = self.signs * weights * self.loss.derivative(margins)
         along_coef = float(np.linalg.norm(operator.rmatvec(slopes) + self.reg * coef))
         along_intercept = _INTERCEPT_SCALING * float(slopes.sum()) + self.reg * scaled
-        return _Iterate(coef, intercept, n_iter, value, math.hypot(along_coef, along_intercept))
+        return _LiblinearSolution(coef, intercept, n_iter, value, math.hypot(along_coef, along_intercept))
 
-    def gap(self, point: _Iterate) -> float:
+    def gap(self, point: _LiblinearSolution) -> float:
         """Duality gap relative to P."""
         return point.gradient**2 / (2.0 * self.reg * point.value)
 
@@ -130,7 +130,7 @@ class LiblinearScorer(BaselineScorer):
         self.converged_ = bool(self.dual_gap_ <= self.tol)
         return point.coef, point.intercept
 
-    def _search(self, X: Any, objective: _Objective) -> _Iterate:
+    def _search(self, X: Any, objective: _Objective) -> _LiblinearSolution:
         """Ask liblinear for smaller gradients until the gap is small, or liblinear has come to its last digit.
 
         liblinear stops at |g| <= eps |g(0)|. Where features differ in scale the largest of them make |g(0)|, so that no
@@ -153,7 +153,7 @@ class LiblinearScorer(BaselineScorer):
             value = 0.25 * point.value
         return point
 
-    def _run(self, X: Any, objective: _Objective, share: float) -> _Iterate:
+    def _run(self, X: Any, objective: _Objective, share: float) -> _LiblinearSolution:
         """Let liblinear bring the gradient down to this share of its norm at zero."""
         counts = objective.problem.n_positive, objective.problem.n_negative
         solver = self._liblinear(

@@ -80,7 +80,7 @@ Chooser = Callable[[Any, Labels, Sequence[float], str, int, bool], list[ChosenSc
 ChooseOne = Callable[[Any, Labels, float, int, bool], tuple[DecisionRule, Params, int]]
 
 
-class LinearScore(ClassifierMixin, BaseEstimator):
+class KnownLinearScore(ClassifierMixin, BaseEstimator):
     """A linear score with known coefficients."""
 
     def __init__(self, coef: NDArray[np.float64]) -> None:
@@ -97,7 +97,7 @@ class LinearScore(ClassifierMixin, BaseEstimator):
 
 
 def _linear_rules(coefs: Iterable[NDArray[np.float64]]) -> list[DecisionRule]:
-    return [DecisionRule(LinearScore(coef)) for coef in coefs]
+    return [DecisionRule(KnownLinearScore(coef)) for coef in coefs]
 
 
 def _ranking_problem(operator: Operator, y: Labels, k: int, reg: float = 1.0) -> RankingProblem:
@@ -221,7 +221,7 @@ def _automatic(X: Any, y: Labels, tau: float, seed: int, coarse: bool) -> tuple[
     fitter, labels = AutoFitter(tau, N_FOLDS), split_labels(y, None)
     table = ArrayTable(X, labels.positive_rows, labels.negative_rows, operator=as_operator(X))
     fitter.prepare(table)
-    return DecisionRule(LinearScore(fitter.fit(table).coef)), {}, 0
+    return DecisionRule(KnownLinearScore(fitter.fit(table).coef)), {}, 0
 
 
 CHOOSERS: dict[str, Chooser] = {
