@@ -24,7 +24,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write beside the target, bring it to the disk, then rename: whoever looks sees the old file or the new one.
+    """Write beside the target, bring it to the disk, then rename: readers see the old file or the new one.
 
     Whatever goes wrong on the way (a full disk, Ctrl-C, a folder that cannot be written to), the target stays as it
     was and nothing is left beside it.

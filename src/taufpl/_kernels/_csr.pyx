@@ -1,8 +1,8 @@
 """Products with the rows of a CSR matrix, for any number of threads; every sum is in double precision.
 
-Indices within a row are sorted and distinct. The work is cut into blocks; whoever calls a kernel does the blocks
-whose tickets it gets (simd/tickets.h), and learns how many blocks there are in all. No result depends on the
-number of threads.
+Indices within a row are sorted and distinct. The work is cut into blocks; every thread that calls a kernel does
+the blocks whose tickets it gets (simd/tickets.h), and learns how many blocks there are in all. No result depends on
+the number of threads.
 """
 
 from libc.stdint cimport int64_t

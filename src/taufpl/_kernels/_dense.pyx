@@ -1,7 +1,7 @@
 """Products with dense rows, for any number of threads; every sum is in double precision.
 
-Rows are contiguous, any distance apart. The work is cut into blocks; whoever calls a kernel does the blocks whose
-tickets it gets (simd/tickets.h), and learns how many blocks there are in all. The blocks depend on the data alone,
+Rows are contiguous, any distance apart. The work is cut into blocks; every thread that calls a kernel does the
+blocks whose tickets it gets (simd/tickets.h), and learns how many blocks there are in all. The blocks depend on the data alone,
 so that no result depends on the number of threads.
 """
 

@@ -66,12 +66,12 @@ cdef double ROUNDING_WIDTH = 2.0**-44
 cdef double SUM_TOLERANCE = 8.0 * DBL_EPSILON
 # And by no more than this, whatever happens: rather no answer than a wrong one.
 cdef double FAR_OFF = 1e-9
-# A plan this many times as wide as its answer is made again around that answer, so many times.
+# A plan COARSE times as wide as its answer is made again around that answer, at most REFINE times.
 cdef double COARSE = 64.0
 cdef int REFINE = 8
 # A plan may leave this share of a vector undecided.
 cdef double MOST_UNDECIDED = 0.125
-# A plan that failed is made again from the sample so many times; then one interval after the other is opened.
+# A plan that failed is made again from the sample RESAMPLE times; then one interval after the other is opened.
 cdef int RESAMPLE = 3
 cdef int OPEN_AFTER = 6
 cdef int LINE = 8  # entries sampled together: a cache line of float64

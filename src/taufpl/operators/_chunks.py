@@ -15,7 +15,7 @@ from taufpl.operators._threads import n_threads, one_blas_thread
 
 Answer = TypeVar("Answer")
 
-# A chunk's results take at most so many bytes: about the second level of a cache.
+# Most bytes that the results of a chunk take: about the second level of a cache.
 _BYTES = 1 << 20
 # Fewer rows at a time would leave BLAS too little to do, however long they are.
 _FEWEST_ROWS = 64

@@ -18,7 +18,7 @@ from taufpl.operators._threads import n_threads, share
 _MOST_GROUPS = 32
 _VALUES_PER_COLUMN = 16
 _GROUP_VALUES = 1 << 13
-# One product in a Gram matrix costs so many times more between sparse rows than between dense ones.
+# Cost of one product in a Gram matrix between sparse rows, relative to one between dense rows.
 _SPARSE_PENALTY = 12
 _CHUNK_VALUES = 1 << 18
 
@@ -105,7 +105,7 @@ class CSROperator(Operator):
         return DenseOperator(rows, self._passes)
 
     def _work(self, n_rows: int) -> float:
-        """Values in so many rows of average length: counting them would cost too much beside a product."""
+        """Values in `n_rows` rows of average length: to count them would cost too much beside a product."""
         return n_rows * self._stored(None) / max(1, self.shape[0])
 
 

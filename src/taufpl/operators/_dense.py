@@ -16,7 +16,7 @@ from taufpl.operators._threads import n_threads, share
 
 Array = NDArray[Any]
 
-# Rows are copied, where they must be, so many values at a time: they stay in the second-level cache.
+# Values of rows that are copied at a time, where rows must be copied: they stay in the second-level cache.
 _CHUNK_VALUES = 1 << 16
 # Groups of rows with a sum each: a fixed number, because the order of additions must not depend on the threads.
 _MOST_GROUPS = 32
@@ -119,12 +119,12 @@ class DenseOperator(Operator):
 
 
 def has_contiguous_rows(X: Array) -> bool:
-    """Whether a kernel can walk along the rows of X."""
+    """Whether a compiled loop can read X row by row where it is."""
     return is_native(X) and X.strides[1] == X.itemsize and X.strides[0] % X.itemsize == 0
 
 
 def is_native(X: Array) -> bool:
-    """Whether the machine can read the entries of X where they lie."""
+    """Whether the machine can read the entries of X in place."""
     return bool(X.flags.aligned) and X.dtype.isnative
 
 
@@ -178,6 +178,6 @@ def _add_gram_blas(x: Array, weights: Vector, shift: Vector, out: Matrix) -> Non
 
 
 def parts(rows: Array, n_columns: int, n_values: int = _CHUNK_VALUES) -> Iterator[slice]:
-    """Cuts of rows into parts of about so many values, small enough to copy."""
+    """Cuts of rows into parts of about `n_values` values, small enough to copy."""
     step = max(64, n_values // n_columns)
     return (slice(start, start + step) for start in range(0, len(rows), step))

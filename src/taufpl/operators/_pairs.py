@@ -22,7 +22,7 @@ FAR = 100.0
 _GONE = 64.0
 # From this share of pairs on, all of them are computed: that takes less time than to pick some.
 _MANY_PAIRS = 0.1
-# A median takes far longer than a mean, and one of so many rows is as good.
+# Rows of which a median is taken: it takes far longer than a mean, and more rows make it no better.
 _ROWS_FOR_MIDDLE = 128
 # Values of picked pairs that are held at a time.
 _VALUES_AT_ONCE = 1 << 18

@@ -26,17 +26,8 @@ class RowFactor:
 
     So X w = L u and |w| = |u| for w = Q u, and what is left of a w outside the span changes no score. Q is never
     formed: it is X_p' T^-T, where X_p are r linearly independent rows of X and T is the triangle that they have in L.
-
-    Attributes
-    ----------
-    source : Operator
-        X, of shape (n, d).
-    reduced : Operator
-        L, of shape (n, r); its work counts where that on X does, as a share of the values stored in X.
-    pivots : ndarray of shape (r,)
-        The rows X_p.
-    triangle : ndarray of shape (r, r)
-        T, lower.
+    `source` is X of shape (n, d), `reduced` is L of shape (n, r), whose work counts as a share of the values stored in
+    X, `pivots` are the rows X_p and `triangle` is T, lower.
     """
 
     source: Operator

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from taufpl._kernels import _tickets
 
-# Under so many stored values, a product takes less time than waking a thread.
+# Stored values under which a product takes less time than waking a thread.
 _WORTH_SHARING = 1 << 16
 
 _Job = tuple[Callable[..., int], tuple[Any, ...]]
@@ -89,7 +88,7 @@ def n_threads() -> int:
 
 @contextmanager
 def thread_limit(limit: int) -> Iterator[None]:
-    """Use at most so many threads within a ``with`` block; for tests and benchmarks."""
+    """Use at most `limit` threads within a ``with`` block; for tests and benchmarks."""
     before, _team.limit = _team.limit, limit
     try:
         yield
@@ -107,11 +106,11 @@ def share(kernel: Callable[..., int], *arguments: Any, work: float) -> None:
 
 
 class OneBlasThread:
-    """Context in which BLAS uses one thread; the number before comes back when the last of those inside has left.
+    """Context in which BLAS uses one thread; the former number comes back when the last thread has left it.
 
     Waiting threads of BLAS spin. Between the calls that a Newton step makes, on matrices of a few hundred rows, they
-    take a core from whoever has work, and on a busy machine the one that is waited for may be put aside: seconds pass
-    where milliseconds would do. The number of threads belongs to the process, so that solvers that run side by
+    take a core from threads that have work, and on a busy machine a thread that is waited for may be put aside: seconds
+    pass where milliseconds would do. The number of threads belongs to the process, so that solvers that run side by
     side in threads share one context.
     """
 
@@ -129,9 +128,7 @@ class OneBlasThread:
                 self._limit = self._controller.limit(limits=1, user_api="blas")
             self._inside += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:

@@ -34,7 +34,7 @@ typedef struct {
     double ratio;              /* scales the sum over alpha (a sample may hold another share of it than of beta) */
     tail alpha, lower, upper;  /* thresholds lambda / weight, mu, delta */
     int joined;                /* lower and upper hold the same entries relative to the same origin */
-    int rough;                 /* a sample corrected by what is known elsewhere: its two ends may disagree about T */
+    int rough;                 /* a sample corrected by excesses that are known: its two ends may disagree about T */
     double gap;                /* upper.origin - lower.origin */
     double residue;            /* both tails of beta are clipped from above; this is what was cut off, in all */
     double balance;            /* -(lower.origin + weight * alpha.origin), to twice the precision */

@@ -96,7 +96,7 @@ class ArraySelected(Ordered):
         return Deferred(tuple(asked), finish)
 
     def _places_of(self, above: Vector, upward: Vector) -> Any:
-        """How many entries lie above some thresholds, then how many at others or above."""
+        """Counts of entries above each of some thresholds, then of entries at others or above."""
         edges = np.concatenate((-above, np.nextafter(-upward, np.inf)))
         return self._library.xp.searchsorted(self.order.turned, self._library.asarray(edges))
 
@@ -138,7 +138,7 @@ class ArraySelected(Ordered):
         return Deferred((self._library.xp.searchsorted(under, edges),), finish)
 
     def _split_as_they_lie(self, low: float, cap: float) -> Deferred:
-        """The same, where nothing was looked up: three masks cost less than the order."""
+        """What `split` answers, where the entries are not sorted yet: three masks cost less."""
         xp, over = self._library.xp, self.values - low
         is_above, is_capped = over > 0, over >= cap
         free, capped = (xp.nonzero(mask)[0] for mask in (is_above & ~is_capped, is_above & is_capped))

@@ -48,7 +48,7 @@ class ArrayLibrary:
     def asarray(self, values: Any) -> Any:
         """Numbers from the host as an array on the device."""
         if self.is_torch and self.device.type == "cuda" and isinstance(values, np.ndarray):
-            # What lies in ordinary memory is copied before the call returns, and the device need not be waited for.
+            # Ordinary memory is copied before the call returns, and the device need not be waited for.
             host = self.xp.from_numpy(np.require(values, requirements=("C", "W")))
             return host.to(self.device, non_blocking=True)
         return self.xp.asarray(values, device=self.device)

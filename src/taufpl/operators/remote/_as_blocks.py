@@ -41,13 +41,13 @@ def as_blocks(
         Rows of a collection may be cut anywhere; chunks are NumPy arrays or SciPy sparse matrices. Columns of a
         dataframe must hold numbers. An array becomes one block, where it is.
     y : dask array or series, or array-like, of shape (n,), optional
-        Labels. Where they are cut elsewhere than X, they are cut anew.
+        Labels. Where their chunks differ from those of X, they are cut like X.
     persist : bool, optional
         Whether rows are kept in the workers' memory, or read from their source in every pass over them. None keeps
         them if they take, with all that a solver needs beside them, at most half of that memory. Without a cluster
         they are always read.
     block_bytes : int, optional
-        Chunks are joined until they have so many bytes. None takes two blocks a thread, of 8 MiB at least and, if they
+        Chunks are joined until a block has this size. None takes two blocks a thread, of 8 MiB at least and, if they
         are read in every pass, a sixteenth of the memory of a thread at most.
     client : distributed.Client, optional
         None takes the current one, if there is any.

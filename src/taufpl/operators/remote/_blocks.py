@@ -103,7 +103,7 @@ class Selected(ABC):
 
     @abstractmethod
     def split(self, low: float, cap: float) -> Deferred:
-        """Entries by their excess over `low`: rows and excess of those between 0 and `cap`, rows of those from it on.
+        """Rows and excess over `low` of the entries whose excess is between 0 and `cap`, and rows of those with more.
 
         Arrays of the block's library, in any order.
         """
@@ -288,7 +288,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of the states; the rows belong to whoever made them."""
+        """Let go of the states; the rows stay."""
 
     def close(self) -> None:
         """Let go of the rows too, where they are held by these blocks; at the end of a ``with`` block, or by hand."""

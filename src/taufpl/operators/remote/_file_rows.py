@@ -118,7 +118,7 @@ class FileRows:
 
 
 def _span(wanted: Any, n_rows: int) -> tuple[int, int, Any]:
-    """First row of those that are wanted, the row after the last, and what to take of the rows between."""
+    """First wanted row, the row after the last wanted one, and the index of the wanted rows among those between."""
     if isinstance(wanted, slice):
         places = range(n_rows)[wanted]
         if not places:

@@ -88,7 +88,7 @@ def _in_words(found: list[tuple[int, int, list[int]]], n_rows: int) -> str:
 @dataclass(frozen=True)
 class _CountLabels:
     def __call__(self, block: Block, state: State) -> tuple[dict[Any, int], int, int]:
-        """Counts of labels, the number of missing ones, and the row of the first of those."""
+        """Counts of labels, the number of missing labels, and the row of the first missing one."""
         labels = _on_host(block, state["labels"])
         places = np.flatnonzero(_is_missing(labels))
         if len(places):
@@ -112,7 +112,7 @@ class _Divide:
 @dataclass(frozen=True)
 class _FindBad:
     def __call__(self, block: Block, state: State) -> tuple[int, tuple[int, list[int]], tuple[int, list[int]]]:
-        """Number of the block, and of rows that are not finite and of those too large: how many, and the first."""
+        """Number of the block, and count and first places of its rows that are not finite, and that are too large."""
         # Weights that differ: large numbers of both signs must not cancel.
         scores = block.dot(np.linspace(_TINY, 2.0 * _TINY, block.shape[1]), exact=True)
         finite = block.xp.isfinite(scores)

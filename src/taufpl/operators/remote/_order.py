@@ -1,4 +1,4 @@
-"""Order statistics of a vector that lies in blocks: exact, by few rounds of small messages.
+"""Order statistics of a vector in the states of blocks: exact, by few rounds of small messages.
 
 A sample of the entries gives candidates around the wanted rank; counts over all blocks say between which two of them
 it lies. Few entries lie there, and they come to the caller; or a sample of them gives the next candidates. Candidates
@@ -18,7 +18,7 @@ from taufpl.operators.remote._blocks import Block, Blocks, State, Sums
 
 Vector = NDArray[np.float64]
 
-# Entries that come to the caller in a round: at least so many from each block, and about so many in all.
+# Entries that come to the caller in a round: the least number from each block, and about how many in all.
 _LEAST_SAMPLE, _MOST_ENTRIES = 32, 8192
 # Candidates, in standard errors of the sample around the wanted rank.
 _SPREAD = np.array([-8.0, -4.0, -2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 2.0, 4.0, 8.0])
@@ -97,7 +97,7 @@ def _candidates(samples: list[tuple[int, Vector]], counts: NDArray[np.int64], ra
 
 @dataclass(frozen=True)
 class _Inside:
-    """The entries strictly between two numbers; None is no bound."""
+    """Selects the entries strictly between two numbers; None is no bound."""
 
     low: float | None
     high: float | None
@@ -110,7 +110,7 @@ class _Inside:
 
 @dataclass(frozen=True)
 class _Sample:
-    """How many entries are inside, and so many of them: all, or at random."""
+    """How many entries are inside, and `size` of them at random (all, where there are no more)."""
 
     entries: Callable[[Block, State], Any]
     inside: _Inside

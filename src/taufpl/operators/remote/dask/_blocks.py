@@ -10,7 +10,7 @@ What Dask is told:
   have taken so far. Reductions, by far the most tasks, leave nothing behind. Cutting the chain would need a second copy
   of every state.
 - A task costs about half a millisecond of the scheduler's time. So chunks are joined to large blocks
-  (`_dask_source`), and all tasks of a round are one message.
+  (`_source`), and all tasks of a round are one message.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from taufpl.operators._base import PassCount
 from taufpl.operators.remote._backends import with_own_rows
 from taufpl.operators.remote._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
 
-# So many results are added up by one task, on a worker.
+# Results that are added up by one task, on a worker.
 _FAN_IN = 8
-# Up to so many results, and so many bytes in all, the client adds up itself: one hop less.
+# Results, and bytes of all of them, up to which the client adds up itself: one hop less.
 _FEW_RESULTS, _FEW_BYTES = 32, 1 << 20
 # Above this size a task travels once, as a future that workers hand on, not once a block.
 _LARGE_TASK = 1 << 16
@@ -46,7 +46,7 @@ _Held = tuple[State, Sums | None]
 
 @dataclass
 class Traffic:
-    """Bytes between client and workers: what tasks weigh on their way out, and results on their way back."""
+    """Bytes between client and workers: of tasks on their way out, and of results on their way back."""
 
     sent: int = 0
     received: int = 0
@@ -110,7 +110,7 @@ class DaskBlocks(Blocks):
         """Both in one round."""
         with self._round() as held:
             self._replace(self._map(_change_and_reduce, task, held))
-            # The sums alone go on: whoever took a pair as input would fetch its state too.
+            # The sums alone go on: a task that took a pair as input would fetch its state too.
             held += self._client.map(_sums_of, self._states, pure=False, key="taufpl-sums")
             return self._sum(task, held[-self.n_blocks :], held)
 

@@ -1,4 +1,4 @@
-"""Where blocks begin: on which worker, in its memory or as something that reads them."""
+"""The placement of blocks: on which worker, in its memory or read for every task."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def workers_room(client: Any) -> Room:
 def share_out(n_threads: dict[str, int], shapes: Sequence[tuple[int, int]]) -> list[str | None]:
     """A worker for each block: neighbours together, rows in proportion to threads.
 
-    Left to itself the scheduler gives each next block to whoever is free first, and a worker that came up a second
+    Left to itself the scheduler gives each next block to the first free worker, and a worker that came up a second
     earlier ends with most of the rows, in every round of the fit.
     """
     rows = np.array([n_rows for n_rows, _ in shapes], dtype=float)

@@ -12,7 +12,7 @@ import scipy.sparse
 from taufpl._extras import require
 from taufpl.operators.remote.dask._source import Chunks
 
-# Where a result comes from so many sources, or from half of them all, it is a sum over rows and not a row's neighbour.
+# A result that comes from this many sources, or from half of all, is a sum over rows and not a row's neighbour.
 _MANY_SOURCES = 32
 # Bytes of all results together: every block takes those along that it needs.
 _MOST_BYTES = 1 << 22
@@ -67,7 +67,7 @@ def shared_results(chunks: Chunks, groups: Sequence[Sequence[int]]) -> list[Any]
 
 
 def _has_sources(key: Any, needs: _Needs, enough: int) -> bool:
-    """Whether a result comes from so many sources at least."""
+    """Whether a result comes from at least `enough` sources."""
     seen, waiting, n_sources = {key}, [key], 0
     while waiting and n_sources < enough:
         below = list(needs[waiting.pop()])

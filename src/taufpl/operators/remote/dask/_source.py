@@ -1,4 +1,4 @@
-"""What dask collections consist of, how their chunks become blocks, and where those are held."""
+"""Chunks of dask collections: checks, sizes, and how they are joined to blocks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from taufpl.operators.remote.dask._chunks import Loader, float_type, label_value
 # A task costs the scheduler about half a millisecond, whatever it does, and a round has one for every block: blocks of
 # fewer bytes than this would be computed faster than they are handed out.
 _LEAST_BYTES = 1 << 23
-# Every thread gets two blocks, so that none waits long for another; beyond so many threads, one: the scheduler is slow.
+# Every thread gets two blocks, so that none waits long for another; with more threads, one: the scheduler is slow.
 _MANY_THREADS = 64
 # What a solver keeps beside a row: some vectors with an entry a row, in double precision, old and new.
 _BESIDE_ROW = 64
-# Data inside a graph travel with it. So much is bearable where every block takes its part of the graph along.
+# Bytes of data inside a graph that are bearable: they travel with the part of the graph that every block takes along.
 _MOST_INSIDE = 1 << 24
 
 
@@ -41,7 +41,7 @@ class Room:
         return int(min(max(self.memory / self.n_threads / 16, 1 << 25), 1 << 30))
 
     def wanted_bytes(self, n_bytes: int) -> int:
-        """Size of blocks of so many bytes in all that occupies every thread."""
+        """Size of blocks that occupies every thread, if all blocks together have `n_bytes`."""
         n_blocks = self.n_threads if self.n_threads > _MANY_THREADS else 2 * self.n_threads
         return max(int(n_bytes) // n_blocks, _LEAST_BYTES)
 
@@ -233,7 +233,7 @@ def check_reachable(X: Any, name: str) -> None:
 
 
 def check_kind(X: Any, name: str = "X", wanted: str = "a dask array with two dimensions or a dask dataframe") -> None:
-    """Refuse delayed objects and bags, whose shape nobody knows."""
+    """Refuse delayed objects and bags, whose shape is not known."""
     if not is_array(X) and not is_frame(X):
         raise TypeError(
             f"{name} must be {wanted}, got {type(X).__name__}. "
