@@ -54,13 +54,7 @@ class DataFile:
 
 
 def find_data_file(path: Path) -> DataFile:
-    """Tell the format of a file by its name, and that of .txt by its content.
-
-    Raises
-    ------
-    ValueError
-        There is no such file, it is empty, or its format is not known.
-    """
+    """A file that is there and not empty, whose format is told by its name, and that of .txt by its content."""
     if not path.exists():
         raise ValueError(f"{path}: there is no such file.")
     if path.is_dir():

@@ -20,7 +20,7 @@ from taufpl._files import written_whole
 from taufpl.cli._layout import Layout, LayoutColumn
 from taufpl.cli._options import Json
 from taufpl.cli._output import percent, print_json, print_rows, working
-from taufpl.cli._pipelines import FitOptions, TrainingRows, fit, head_of, screen_for
+from taufpl.cli._pipelines import FitOptions, FitRows, fit, head_of, screen_for
 from taufpl.datasets import load_spambase
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.plotting import ROCDisplay, ScoreDisplay
@@ -84,7 +84,7 @@ def _fit_ours(X: Any, y: Any) -> Any:
     options = FitOptions(tau=TAU)
     train = screen_for(1, options).training_rows(y)
     columns = tuple(LayoutColumn(str(name), "number") for name in X.columns)
-    return fit(TrainingRows(X.copy(), y, Layout(columns, None), 0, 1, train=train), options)
+    return fit(FitRows(X.copy(), y, Layout(columns, None), 0, 1, train=train), options)
 
 
 def _evaluate(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:

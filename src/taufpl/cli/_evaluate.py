@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,29 +24,6 @@ from taufpl.thresholding import (
 )
 
 
-@dataclass(slots=True)
-class AlarmCounts:
-    """Numbers of rows and alarms of both classes."""
-
-    n_negative: int = 0
-    n_positive: int = 0
-    false_positives: int = 0
-    true_positives: int = 0
-    n_unlabelled: int = 0
-
-    def add(self, scores: NDArray[np.float64], labels: NDArray[Any]) -> None:
-        """Count some rows, by their scores and labels (0, 1, or less than 0 where there is none)."""
-        flagged, negative, positive = scores > 0, labels == 0, labels == 1
-        self.n_negative += int(negative.sum())
-        self.n_positive += int(positive.sum())
-        self.false_positives += int((flagged & negative).sum())
-        self.true_positives += int((flagged & positive).sum())
-        self.n_unlabelled += int((labels < 0).sum())
-
-    def __add__(self, other: AlarmCounts) -> AlarmCounts:
-        return AlarmCounts(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
-
-
 def evaluate_command(
     model: Model,
     data: Data,
@@ -62,26 +38,26 @@ def evaluate_command(
     says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it.
     """
     file, loaded = find_data_file(data), open_model(model)
-    fresh, met, n_known = AlarmCounts(), AlarmCounts(), 0
     seen, unseen, counted = SeenCounter(file, loaded), loaded.unseen_counter(), set[tuple[str, int]]()
     reader = loaded.labelled_reader(file, target, group_column(file, loaded))
+    # Rows by: met before or not; flagged or not; negative, positive, without a label.
+    tally, n_known = np.zeros((2, 2, 3), np.int64), 0
     with working(f"reading {data}") as tell:
         for rows in reader.batches(chunk_rows):
             assert rows.labels is not None
-            known, scores, counting = in_known_group(loaded, rows), loaded.scores(rows), counting_rows(rows, counted)
-            hit = seen.hits(rows) | known
-            for counts, chosen in ((fresh, counting & ~hit), (met, counting & hit)):
-                counts.add(scores[chosen], rows.labels[chosen])
+            known, counting = in_known_group(loaded, rows), counting_rows(rows, counted)
+            places = seen.hits(rows) | known, loaded.scores(rows) > 0, rows.labels
+            np.add.at(tally, tuple(each[counting].astype(np.intp) for each in places), 1)
             n_known += int(known.sum())
             unseen.update(rows.X)
             tell(f"{rows.start + len(rows):,} rows")
     seen.note()
-    only_fresh = (seen.can_be_left_out or n_known > 0) and fresh.n_negative > 0
-    counts = fresh if only_fresh else fresh + met
-    may_be_training = _check(file, loaded, counts, seen.n_seen)
+    only_fresh = (seen.can_be_left_out or n_known > 0) and tally[0, :, 0].sum() > 0
+    tally = tally[0] if only_fresh else tally.sum(axis=0)
+    may_be_training = _check(file, loaded, tally, seen.n_seen)
     note_unseen(file, unseen)
     document = {
-        **_measure(loaded, counts, loaded.delta if delta is None else delta),
+        **_measure(loaded, tally, loaded.delta if delta is None else delta),
         "n_seen_before": seen.n_seen,
         "n_known_group": n_known,
         "unseen": unseen.record(),
@@ -94,31 +70,32 @@ def evaluate_command(
         raise typer.Exit(BROKEN)
 
 
-def _check(file: DataFile, model: LoadedModel, counts: AlarmCounts, n_seen: int | None) -> bool:
+def _check(file: DataFile, model: LoadedModel, tally: NDArray[np.int64], n_seen: int | None) -> bool:
     """Refuse rows on which nothing can be measured; say whether they may be the training rows, and nothing tells."""
-    if counts.n_unlabelled:
-        note(f"{file.name}: {counts.n_unlabelled:,} rows without a label are left out.")
-    if not counts.n_negative:
+    n_negative, n_positive, n_unlabelled = tally.sum(axis=0).tolist()
+    if n_unlabelled:
+        note(f"{file.name}: {n_unlabelled:,} rows without a label are left out.")
+    if not n_negative:
         raise ValueError(f"{file.name}: there are no negatives, {model.classes[0]!r}, to measure FPR on.")
     known = model.training
-    same_size = (counts.n_negative, counts.n_positive) == (known.get("n_negative"), known.get("n_positive"))
+    same_size = (n_negative, n_positive) == (known.get("n_negative"), known.get("n_positive"))
     if n_seen is None and same_size:
         note(f"{file.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
     return n_seen is None and same_size
 
 
-def _measure(model: LoadedModel, counts: AlarmCounts, delta: float) -> dict[str, Any]:
-    """Rates, bounds and a verdict."""
-    n, n_false, n_true, tau = counts.n_negative, counts.false_positives, counts.true_positives, model.tau
-    fpr = n_false / n
+def _measure(model: LoadedModel, tally: NDArray[np.int64], delta: float) -> dict[str, Any]:
+    """Rates, bounds and a verdict, from numbers of rows by flagged or not, and by label."""
+    (n_false, n_true, _), (n, n_positive, _) = tally[1].tolist(), tally.sum(axis=0).tolist()
+    tau, fpr = model.tau, n_false / n
     verdict = tolerance_verdict(n_false, n, tau, delta)
-    recall = n_true / counts.n_positive if counts.n_positive else None
-    low, high = (None, None) if recall is None else share_interval(n_true, counts.n_positive, delta)
+    recall = n_true / n_positive if n_positive else None
+    low, high = (None, None) if recall is None else share_interval(n_true, n_positive, delta)
     return {
         "tau": tau,
         "delta": delta,
         "n_negative": n,
-        "n_positive": counts.n_positive,
+        "n_positive": n_positive,
         "n_false_positive": n_false,
         "n_true_positive": n_true,
         "fpr": fpr,
@@ -128,7 +105,7 @@ def _measure(model: LoadedModel, counts: AlarmCounts, delta: float) -> dict[str,
         "recall_low": low,
         "recall_high": high,
         "np_score": np_score_of(fpr, recall, tau),
-        "precision": n_true / (n_false + n_true) if counts.n_positive and n_false + n_true else None,
+        "precision": n_true / (n_false + n_true) if n_positive and n_false + n_true else None,
         "verdict": verdict,
         "n_negative_to_settle": negatives_to_settle(n_false, n, tau, delta) if verdict == "open" else None,
         "promised_upper_bound": float(np.max(model.head.fpr_upper_bound_)),

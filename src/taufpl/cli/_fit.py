@@ -29,7 +29,7 @@ from taufpl.cli._output import (
     print_rows,
     working,
 )
-from taufpl.cli._pipelines import FitOptions, TrainingRows, fit, head_of
+from taufpl.cli._pipelines import FitOptions, FitRows, fit, head_of
 from taufpl.cli._seen import GROUPS, record_groups
 from taufpl.cli._training import load_training
 from taufpl.persistence import SeenRows, fingerprint, save_model
@@ -123,7 +123,7 @@ def _fit_file(data: Path, output: Path, options: FitOptions) -> tuple[dict[str, 
     return document, rows.layout
 
 
-def _record(rows: TrainingRows) -> dict[str, Any]:
+def _record(rows: FitRows) -> dict[str, Any]:
     """What the header of the model file says about the training rows."""
     n_positive = int((rows.y == rows.positive).sum())
     groups = {} if rows.groups is None else {GROUPS: record_groups(rows.groups)}
@@ -137,7 +137,7 @@ def _record(rows: TrainingRows) -> dict[str, Any]:
     }
 
 
-def _dates(rows: TrainingRows) -> list[str]:
+def _dates(rows: FitRows) -> list[str]:
     """A hint that a date, which is no feature, may say which rows are the latest."""
     dates = [column.name for column in rows.layout.columns if column.kind == "dropped" and column.note == DATE]
     if not dates or rows.times is not None:

@@ -30,10 +30,7 @@ def frame_of(numbers: Floats, names: list[str], texts: dict[str, NDArray[Any]]) 
 def frame_of_batches(file: DataFile, batches: list[Any], layout: Layout, first_row: int = 0) -> Any:
     """All batches in one frame. The list is emptied on the way, so that no row is held twice for long.
 
-    Raises
-    ------
-    ValueError
-        A value is no number, or infinite; the message says where.
+    A value that is no number, or infinite, is a ValueError, which says where.
     """
     names, start, n_rows = layout.numbers, 0, sum(batch.num_rows for batch in batches)
     matrix = np.empty((n_rows, len(names)))

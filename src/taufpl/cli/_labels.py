@@ -1,4 +1,4 @@
-"""Labels: which of the two is looked for, and how those of another file are matched with them."""
+"""Labels of a file: which of the two is looked for, and how those of another file are matched with them."""
 
 from __future__ import annotations
 
@@ -34,16 +34,12 @@ def canonical(label: Any) -> str:
 
 def _distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """Different labels of a pyarrow column or a NumPy array, and the place of each row's among them; -1: missing."""
-    if isinstance(values, np.ndarray):
-        found, codes = np.unique(values, return_inverse=True)
-        different = found.tolist()
-    else:
-        joined = values.combine_chunks() if hasattr(values, "chunks") else values
-        if not arrow().types.is_dictionary(joined.type):
-            joined = joined.dictionary_encode()
-        different = joined.dictionary.to_pylist()
-        codes = joined.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    codes = codes.astype(np.int64)
+    column = arrow().array(values) if isinstance(values, np.ndarray) else values
+    joined = column.combine_chunks() if hasattr(column, "chunks") else column
+    if not arrow().types.is_dictionary(joined.type):
+        joined = joined.dictionary_encode()
+    different = joined.dictionary.to_pylist()
+    codes = joined.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     # NaN is not a label, wherever it comes from.
     for place, label in enumerate(different):
         if label is None or label != label:
@@ -52,17 +48,10 @@ def _distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[NDArray[Any], Any, Any]:
-    """Labels of a column, for training.
+    """The labels of rows that train, the label of negatives, and that of positives.
 
-    Returns
-    -------
-    y : ndarray
-    negative, positive : label
-
-    Raises
-    ------
-    ValueError
-        There are not two of them, one is missing, or nobody can tell which is looked for.
+    Refused are labels of which one is missing, more or fewer than two, and two of which nobody can tell which is
+    looked for.
     """
     different, codes = _distinct(values)
     n_missing = int(np.count_nonzero(codes < 0))
@@ -86,13 +75,7 @@ def read_labels(file: DataFile, name: str, values: Any, positive: str | None) ->
 
 
 def match_labels(file: DataFile, name: str, values: Any, classes: list[Any], first_row: int = 0) -> NDArray[np.int64]:
-    """Labels of a column as NEGATIVE, POSITIVE or MISSING, by those that a model knows.
-
-    Raises
-    ------
-    ValueError
-        There is another one.
-    """
+    """Labels of a column as NEGATIVE, POSITIVE or MISSING; a label that the model does not know is refused."""
     known = {canonical(label): code for label, code in zip(classes, (NEGATIVE, POSITIVE), strict=True)}
     different, codes = _distinct(values)
     texts = [canonical(label) for label in different]
@@ -119,9 +102,10 @@ def _positive(file: DataFile, name: str, labels: list[Any], wanted: str | None) 
         return texts.index(canonical(wanted))
     if not isinstance(labels[0], str) and not isinstance(labels[1], str):
         return int(np.argmax(labels))
-    for negative, positive in _WORDS.items():
-        if {text.lower() for text in texts} == {negative, positive}:
-            return [text.lower() for text in texts].index(positive)
+    words = [text.lower() for text in texts]
+    for place in (0, 1):
+        if _WORDS.get(words[1 - place]) == words[place]:
+            return place
     raise ValueError(
         f"{file.name}: which of the labels {labels[0]!r} and {labels[1]!r} of {name!r} is looked for? Say so by "
         f"--positive {labels[0]} or --positive {labels[1]}."

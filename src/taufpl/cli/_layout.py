@@ -88,10 +88,7 @@ class Layout:
 def layout_of(header: ModelHeader, model: Any) -> Layout:
     """The layout in a model file, or, of a model that no command has fitted, its columns as they are found.
 
-    Raises
-    ------
-    ValueError
-        The file has a layout that makes no sense; the message says where.
+    A layout that makes no sense is a ValueError, which says where.
     """
     kept = header.training.get("layout")
     if kept is not None:
@@ -115,18 +112,11 @@ def _read_layout(kept: Any) -> Layout:
 def plan_columns(
     table: Any, target: str, unused: Mapping[str, str], rows: NDArray[np.intp] | None, *, guess_types: bool
 ) -> tuple[LayoutColumn, ...]:
-    """Tell what each column of a table is, from its type and its values; labels are not looked at.
+    """Tell what each column of a pyarrow.Table is, from its type and its values; labels are not looked at.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    target : str
-    unused : mapping of str to str
-        Columns that are no features, and why.
-    rows : ndarray of int or None
-        The rows that may be looked at, so that what is decided is independent of the others; None: all.
-    guess_types : bool
-        Whether types were guessed from the values of all rows, as those of a CSV file are.
+    `unused` says which columns are no features, and why. Only the `rows`, or all (None), are looked at, so that what
+    is decided is independent of the others; `guess_types` says that types were guessed from the values of all rows, as
+    those of a CSV file are.
     """
     types, columns = arrow().types, []
     for name in table.column_names:

@@ -104,13 +104,7 @@ class LoadedModel:
 
 
 def open_model(path: Path) -> LoadedModel:
-    """Load a model file.
-
-    Raises
-    ------
-    ValueError
-        It is none, or is damaged; the message says why.
-    """
+    """Load a model file; a ValueError says what is wrong with it."""
     if not path.exists():
         raise ValueError(f"{path}: there is no such file.")
     if path.is_dir():

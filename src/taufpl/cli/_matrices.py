@@ -1,4 +1,4 @@
-"""Reading matrices: LIBSVM's text, and the archives of NumPy and SciPy. Columns have numbers, not names."""
+"""Matrices read from LIBSVM's text and from archives of NumPy and SciPy; a ValueError says what is wrong with one."""
 
 from __future__ import annotations
 
@@ -40,13 +40,7 @@ class LabelledMatrix:
 
 
 def read_matrix(file: DataFile) -> LabelledMatrix:
-    """All of a matrix.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged; the message says where.
-    """
+    """A whole file."""
     matrix = _read_npz(file) if file.format == "npz" else _read_svmlight(file)
     if not matrix.X.shape[0]:
         raise ValueError(f"{file.name}: has no rows.")
@@ -56,7 +50,7 @@ def read_matrix(file: DataFile) -> LabelledMatrix:
 
 
 def dense_where_full(matrix: LabelledMatrix, rows: NDArray[np.intp] | None) -> LabelledMatrix:
-    """The same, dense where some rows, or all, have many values."""
+    """The same matrix, dense where some rows, or all (None), store many values."""
     part = matrix.X if rows is None else matrix.X[rows]
     if matrix.is_sparse and part.nnz > _DENSE * math.prod(part.shape):
         return replace(matrix, X=matrix.X.toarray())
@@ -64,17 +58,9 @@ def dense_where_full(matrix: LabelledMatrix, rows: NDArray[np.intp] | None) -> L
 
 
 def stream_matrix(file: DataFile, rows: int, n_columns: int, zero_based: bool) -> Iterator[LabelledMatrix]:
-    """A matrix in batches of rows.
+    """A file in batches of at most `rows` rows.
 
-    Parameters
-    ----------
-    file : DataFile
-    rows : int
-        The most rows of a batch.
-    n_columns : int
-        How many columns are wanted; in LIBSVM's text those after them are left out.
-    zero_based : bool
-        Whether the indices of LIBSVM's text begin at 0.
+    Of LIBSVM's text, whose indices begin at 0 or 1, `n_columns` columns are read and others left out.
     """
     if file.format == "npz":
         matrix = read_matrix(file)

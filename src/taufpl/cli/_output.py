@@ -99,13 +99,7 @@ def number(value: float | None) -> str:
 
 
 def check_output(path: Path, *inputs: Path | None) -> None:
-    """Refuse a target that cannot be written, before any work is done.
-
-    Raises
-    ------
-    ValueError
-        Its folder is not there, it is a folder, or it is a file that is read.
-    """
+    """Refuse a path that cannot be written, or is one of the files that are read, before any work is done."""
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file in it.")
     if not path.parent.is_dir():

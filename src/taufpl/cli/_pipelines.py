@@ -47,7 +47,7 @@ class FitOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingRows:
+class FitRows:
     """All rows of a file for a fit, as a frame or a CSR matrix, with a layout that is told from the rows that train."""
 
     X: Any
@@ -60,12 +60,12 @@ class TrainingRows:
     train: NDArray[np.intp] | None = None  # the rows that the scorer learns from; None: all
 
 
-def fit(data: TrainingRows, options: FitOptions) -> Any:
+def fit(data: FitRows, options: FitOptions) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
     Means, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
     the negatives that choose its threshold. So they are learned from the rows that train: the layout, too, has been
-    told from those alone (`TrainingRows.train`). "cross", "oob" and "train" prove nothing, and measure on rows that
+    told from those alone (`FitRows.train`). "cross", "oob" and "train" prove nothing, and measure on rows that
     their fold, or round, has not fitted on:
 
     - Scorers of scikit-learn have the pipeline inside NeymanPearsonClassifier, where every fold fits its own.
@@ -80,7 +80,7 @@ def fit(data: TrainingRows, options: FitOptions) -> Any:
     return screen.fit(data.X, data.y, groups=data.groups, order=data.times)
 
 
-def _fit_in_place(data: TrainingRows, options: FitOptions, screen: Any) -> Pipeline:
+def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
     """The same as the fit of a pipeline, without a second copy of the rows."""
     X, steps = data.X, _steps(data.layout, options)
     for _, step in steps:

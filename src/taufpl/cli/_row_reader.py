@@ -46,31 +46,18 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads the rows of a file by the layout of a model.
-
-    Attributes
-    ----------
-    file : DataFile
-    layout : Layout
-    classes : list or None
-        The model's labels, negative first; None where no labels are wanted.
-    target, id_column : str or None
-        The columns with labels and with ids, of a table.
-    """
+    """Reads the rows of a file by the layout of a model."""
 
     file: DataFile
     layout: Layout
-    classes: list[Any] | None = None
-    target: str | None = None
+    classes: list[Any] | None = None  # the model's labels, negative first; None where no labels are wanted
+    target: str | None = None  # the column of a table that holds the labels
     id_column: str | None = None
 
     def batches(self, rows: int = CHUNK_ROWS) -> Iterator[RowBatch]:
         """All rows in batches of at most `rows`; those of standard input as soon as they are there.
 
-        Raises
-        ------
-        ValueError
-            The file is damaged, does not fit the model or has no rows; the message says where.
+        A file that is damaged, does not fit the model or has no rows is a ValueError, which says where.
         """
         if self.file.path is None:
             parts = self._live(rows)

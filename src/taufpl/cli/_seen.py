@@ -94,12 +94,9 @@ def is_training_file(model: LoadedModel, rows: RowBatch) -> bool:
 
 
 def fresh_rows(file: DataFile, model: LoadedModel, rows: RowBatch) -> tuple[RowBatch, int | None]:
-    """The rows that the model has not seen, and how many it has (None: cannot be told).
+    """The rows that the model has not seen, and the number of those it has (None: cannot be told).
 
-    Raises
-    ------
-    ValueError
-        The model was fitted on all of them in this order, or has seen some, and nobody can tell which.
+    Refused are the very rows of the fit, and rows of which the model has seen some, and nobody can tell which.
     """
     if is_training_file(model, rows):
         raise ValueError(

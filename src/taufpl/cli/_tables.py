@@ -1,4 +1,7 @@
-"""Tables read by pyarrow: CSV, Parquet and Arrow, as a whole or in batches."""
+"""Tables read by pyarrow: CSV, Parquet and Arrow, as a whole or in batches.
+
+What is wrong with a file is said in a ValueError, with the line where it can be told.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,7 @@ def arrow(module: str = "") -> Any:
 
 
 def read_table(file: DataFile) -> Any:
-    """A whole file as a pyarrow.Table, with the types that the values of all rows suggest.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged; the message says where.
-    """
+    """A whole file as a pyarrow.Table, with the types that the values of all rows suggest."""
     with _explaining(file):
         if file.format == "csv":
             table = _read_csv(file)
@@ -67,19 +64,9 @@ def _names(file: DataFile, header: bytes | None) -> list[str]:
 
 
 def stream_table(file: DataFile, types: Mapping[str, Any], rows: int) -> Iterator[Any]:
-    """Columns of a file in batches.
+    """Columns of a file in record batches of at most `rows` rows.
 
-    Parameters
-    ----------
-    file : DataFile
-    types : mapping of str to pyarrow.DataType
-        The columns, and, for CSV, the types that they are read as; None leaves a type open.
-    rows : int
-        The most rows that a batch may have.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
+    `types` names the columns and, for CSV, the types that they are read as; None leaves a type open.
     """
     with _explaining(file, types):
         for batch in _csv_batches(file, types) if file.format == "csv" else _columnar_batches(file, types, rows):

@@ -14,7 +14,7 @@ from taufpl.cli._frames import check_finite, frame_of_batches, numbers_as_planne
 from taufpl.cli._labels import read_labels
 from taufpl.cli._layout import Layout, LayoutColumn, plan_columns, plan_numbers
 from taufpl.cli._matrices import dense_where_full, read_matrix
-from taufpl.cli._pipelines import FitOptions, TrainingRows, screen_for
+from taufpl.cli._pipelines import FitOptions, FitRows, screen_for
 from taufpl.cli._row_reader import check_present, used_columns
 from taufpl.cli._tables import arrow, read_table
 from taufpl.thresholding import negatives_needed
@@ -23,18 +23,15 @@ from taufpl.thresholding import negatives_needed
 _MOST_REASONS = 5
 
 
-def load_training(file: DataFile, options: FitOptions) -> TrainingRows:
+def load_training(file: DataFile, options: FitOptions) -> FitRows:
     """Read a file, tell which rows train, what the columns are by those alone, and make X and y of all rows.
 
-    Raises
-    ------
-    ValueError
-        The file is damaged, or no model can be fitted on it; the message says why.
+    A file that is damaged, or on which no model can be fitted, is a ValueError, which says why.
     """
     return _load_table(file, options) if file.is_table else _load_matrix(file, options)
 
 
-def _load_table(file: DataFile, options: FitOptions) -> TrainingRows:
+def _load_table(file: DataFile, options: FitOptions) -> FitRows:
     target = options.target
     if target is None:
         raise CommandLineError("--target is needed: the name of the column with the labels.")
@@ -67,7 +64,7 @@ def _load_table(file: DataFile, options: FitOptions) -> TrainingRows:
     arrow().default_memory_pool().release_unused()
     X = frame_of_batches(file, batches, layout)
     arrow().default_memory_pool().release_unused()
-    return TrainingRows(X, y, layout, negative, positive, groups, times, train)
+    return FitRows(X, y, layout, negative, positive, groups, times, train)
 
 
 def _unused(options: FitOptions) -> dict[str, str]:
@@ -93,7 +90,7 @@ def _values(file: DataFile, table: Any, name: str | None) -> NDArray[Any] | None
     return np.asarray(values.to_numpy())
 
 
-def _load_matrix(file: DataFile, options: FitOptions) -> TrainingRows:
+def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
     if options.target not in (None, "y", "label"):
         raise CommandLineError(
             f"--target {options.target}: the labels of a {file.format} file have no other name than y."
@@ -114,7 +111,7 @@ def _load_matrix(file: DataFile, options: FitOptions) -> TrainingRows:
         if not np.isfinite(X.data).all():
             raise ValueError(f"{file.name}: a value is infinite or not a number.")
         layout = replace(layout, n_columns=X.shape[1], is_sparse=True)
-        return TrainingRows(X, y, layout, negative, positive, train=train)
+        return FitRows(X, y, layout, negative, positive, train=train)
     names = matrix.names or [f"x{place}" for place in range(X.shape[1])]
     check_present(file, names, options.drop)
     check_finite(file, names, X, 0)
@@ -127,7 +124,7 @@ def _load_matrix(file: DataFile, options: FitOptions) -> TrainingRows:
     )
     layout = replace(layout, columns=columns, n_rows=len(seen))
     _check_left(file, layout)
-    return TrainingRows(used_columns(X, layout), y, layout, negative, positive, train=train)
+    return FitRows(used_columns(X, layout), y, layout, negative, positive, train=train)
 
 
 def _rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, groups: Any, times: Any) -> Any:
