@@ -93,7 +93,7 @@ BAD = [
     (
         "fit good.csv --target y --threshold best -o out.skops",
         2,
-        "'best' is not one of 'auto', 'cross', 'np', 'oob', 'train'",
+        "'best' is not one of 'auto', 'np', 'cross', 'oob', 'train'",
     ),
     ("fit good.csv --target y --model svm -o out.skops", 2, "'svm' is not one of 'linear'"),
     ("fit good.csv --target y --model paper --reg -1 -o out.skops", 2, "must be cv or a number above 0; got '-1'"),

@@ -32,6 +32,7 @@ from taufpl.cli._output import (
 from taufpl.cli._pipelines import FitOptions, FitRows, fit, head_of
 from taufpl.cli._seen import GROUPS, record_groups
 from taufpl.cli._training import load_training
+from taufpl.estimators.strategies import STRATEGIES
 from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.thresholding import USUAL_DELTA
 
@@ -75,9 +76,10 @@ def fit_command(
     if jobs == 0:
         raise CommandLineError("--jobs must be a number of fits, or -1 for all cores; got 0.")
     check_output(output, data)
-    if time_column is not None and threshold not in ("auto", "np"):
+    if time_column is not None and threshold != "auto" and not STRATEGIES[threshold].holds_out:
+        able = " or ".join(["auto", *(name for name, strategy in STRATEGIES.items() if strategy.holds_out)])
         raise CommandLineError(
-            f"--time is for --threshold np or auto; the folds of {threshold} mix earlier and later rows."
+            f"--time is for --threshold {able}; the folds of {threshold} mix earlier and later rows."
         )
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,

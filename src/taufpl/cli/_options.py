@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from taufpl.cli._pipelines import MODELS
-from taufpl.estimators import TauFPLClassifier
+from taufpl.estimators.strategies import STRATEGIES
 
 # A guarantee at a tolerance takes more than 3 / tau negatives: below this one there are no such files.
 _LEAST_TAU = 1e-12
@@ -80,8 +80,7 @@ def _option(name: str, what: str, parser: Any = _share, metavar: str = "SHARE", 
     return typer.Option(name, parser=parser, metavar=metavar, help=what, show_default=default)
 
 
-# The strategies of the estimators, whatever they are.
-THRESHOLDS = ("auto", *sorted(TauFPLClassifier._parameter_constraints["threshold"][0].options - {"auto"}))
+_THRESHOLDS = ("auto", *STRATEGIES)
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from taufpl fit.")]
 Data = Annotated[
@@ -98,9 +97,10 @@ Threshold = Annotated[
     str,
     _option(
         "--threshold",
-        "How the threshold is chosen. auto: np, which has a guarantee, or cross with too few negatives.",
-        _one_of(THRESHOLDS),
-        "|".join(THRESHOLDS),
+        "How the threshold is chosen. auto: np, or cross with too few negatives. "
+        + " ".join(f"{name}: {strategy.summary}." for name, strategy in STRATEGIES.items()),
+        _one_of(_THRESHOLDS),
+        "|".join(_THRESHOLDS),
     ),
 ]
 ModelName = Annotated[
