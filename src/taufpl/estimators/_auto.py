@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._table import LinearModel, Scores, Vector
+from taufpl.estimators._fitters import LinearFitter
+from taufpl.estimators._table import LinearModel, Vector
 from taufpl.estimators.rankings import (
     Name,
     NegativeMoments,
@@ -27,7 +28,7 @@ LARGE = 20_000_000
 FEW_ROWS = 4_000
 
 
-class AutoFitter:
+class AutoFitter(LinearFitter):
     """Fits the candidates that held-out folds could not tell from the best, and averages them.
 
     Parameters
@@ -36,9 +37,6 @@ class AutoFitter:
     cv : int
         Folds of the comparison.
     """
-
-    learns_from_neighbours = False
-    learns_from_positives = True
 
     def __init__(self, tau: float, cv: int) -> None:
         self.tau = tau
@@ -71,18 +69,6 @@ class AutoFitter:
         """Fit what was kept on these rows."""
         found, moments = _find(table, self.tau, self.kept)
         return LinearModel(average(list(found.values()), moments))
-
-    def scores(self, model: LinearModel, table: ArrayTable) -> Scores:
-        """Products of w with each of the rows."""
-        return table.scores(model.coef)
-
-    def is_linear(self, model: LinearModel) -> bool:
-        """Always."""
-        return True
-
-    def has_scale(self, model: LinearModel) -> bool:
-        """Never: a ranking has no intercept."""
-        return False
 
 
 def _judge(train: ArrayTable, held_out: ArrayTable, *, tau: float, frugal: bool) -> dict[Name, float]:

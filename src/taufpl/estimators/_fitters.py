@@ -20,6 +20,7 @@ from taufpl.estimators._predictions import AccuracyMixin, scores_of
 from taufpl.estimators._search import search_ranking
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.estimators._table import LinearModel, Scores, Table
+from taufpl.estimators.strategies import Fitter
 from taufpl.operators import to_numpy
 from taufpl.problem import BaseRankingProblem, top_count
 
@@ -33,11 +34,22 @@ _MOST_EXTENSIONS = 20
 _CODED = ([0, 1], [1, 0])
 
 
-class PaperFitter:
+class LinearFitter(Fitter):
+    """Fits linear rankings of some kind."""
+
+    def scores(self, model: LinearModel, table: Table) -> Scores:
+        """Products with w."""
+        return table.scores(model.coef)
+
+    def is_linear(self, model: LinearModel) -> bool:
+        """Whether scores are linear in the features: always."""
+        return True
+
+
+class PaperFitter(LinearFitter):
     """Fits the ranking of the paper, with reg and tau_scale given or searched for."""
 
     learns_from_neighbours = True
-    learns_from_positives = True
 
     def __init__(
         self,
@@ -82,20 +94,8 @@ class PaperFitter:
         self.first = self.first or (ranking, problem)
         return table.model(ranking)
 
-    def scores(self, model: LinearModel, table: Table) -> Scores:
-        """Products with w."""
-        return table.scores(model.coef)
 
-    def is_linear(self, model: LinearModel) -> bool:
-        """Always."""
-        return True
-
-    def has_scale(self, model: LinearModel) -> bool:
-        """Never: a ranking has no intercept."""
-        return False
-
-
-class CloneFitter:
+class CloneFitter(Fitter):
     """Fits clones of a scikit-learn classifier, or of an outlier detector, which sees negatives only.
 
     A classifier that refuses the labels is given 0 for negatives and 1 for positives.
@@ -106,14 +106,12 @@ class CloneFitter:
     classes : ndarray of shape (2,)
     """
 
-    learns_from_neighbours = False
-
     def __init__(self, estimator: Any, classes: NDArray[Any]) -> None:
         self.estimator, self.classes = estimator, classes
         self.learns_from_positives = not is_outlier_detector(estimator)
 
     def prepare(self, table: Any) -> None:
-        """Nothing is chosen beforehand."""
+        """Choose nothing beforehand."""
 
     def fit(self, table: Any, near: Any = None) -> Any:
         """Fit a clone."""

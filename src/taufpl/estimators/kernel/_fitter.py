@@ -14,6 +14,7 @@ from taufpl.estimators._table import Scores
 from taufpl.estimators.kernel._rows import Rows, Vector
 from taufpl.estimators.kernel._search import KernelSearch
 from taufpl.estimators.kernel._solve import KernelRanking, rank_rows
+from taufpl.estimators.strategies import Fitter
 from taufpl.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class KernelModel:
     weights: Vector
 
 
-class KernelFitter:
+class KernelFitter(Fitter):
     """Fits the rankings of a kernel classifier, with gamma, reg and tau_scale given or searched for.
 
     Parameters
@@ -40,9 +41,6 @@ class KernelFitter:
     seed : int
         Draws landmarks.
     """
-
-    learns_from_neighbours = False
-    learns_from_positives = True
 
     def __init__(self, model: KernelTauFPLClassifier, X: Any, seed: int) -> None:
         self.model, self.X, self.seed = model, X, seed
@@ -92,11 +90,3 @@ class KernelFitter:
         for model in models:
             weights[model.support] += model.weights / len(models)
         return weights
-
-    def is_linear(self, model: KernelModel) -> bool:
-        """In the space of the kernel only."""
-        return False
-
-    def has_scale(self, model: KernelModel) -> bool:
-        """Never: a ranking has no intercept."""
-        return False

@@ -51,9 +51,8 @@ class KernelSearch:
         Beyond the ends of the grids of gamma and reg the search goes on while the best lies there.
         """
         extend = has_gamma and self.model.gamma == "cv"
-        searches = {
-            each: self._at(each) for each in (gamma * factor for factor in (_GAMMA_FACTORS if extend else (1.0,)))
-        }
+        gammas = [factor * gamma for factor in _GAMMA_FACTORS] if extend else [gamma]
+        searches = {each: self._at(each) for each in gammas}
         for _ in range(_MOST_GAMMA_EXTENSIONS if extend else 0):
             tried = sorted(searches)
             end = leading_end([searches[each].best().best_score() for each in tried])
@@ -74,7 +73,7 @@ class KernelSearch:
         n_components = min(model.n_components or _MOST_COMPONENTS, _MOST_COMPONENTS)
         how = replace(model._approximation(), mode="low-rank", n_components=n_components)
         part = kernel.restrict(table.X, rows)
-        features = make_rows(kernel, part, how, rng, how.candidates((classes[0], classes[1]), rng))
+        features = make_rows(kernel, part, how, rng, how.candidates(classes, rng))
         folds = ArrayTable(None, *classes, table.units.take(rows), features.operator, table.n_jobs).split(model.cv)
         rough = replace(model._choice(), tol=max(model.tol, SEARCH_TOL))
         search = RankingSearch(folds, model.tau, rough)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from taufpl.estimators._table import Scores
 from taufpl.thresholding import USUAL_DELTA, Evidence, Rounds, Sample, fpr_upper_bound
@@ -53,8 +54,8 @@ class Plan:
         return USUAL_DELTA if self.delta is None else self.delta
 
 
-class Fitter(Protocol):
-    """A way to fit models on tables, and to score others.
+class Fitter(ABC):
+    """A way to fit models on tables, and to score others; what is not said otherwise holds for rankings.
 
     Attributes
     ----------
@@ -64,23 +65,28 @@ class Fitter(Protocol):
         Whether a fit looks at positives; an outlier detector does not.
     """
 
-    learns_from_neighbours: bool
-    learns_from_positives: bool
+    learns_from_neighbours: bool = False
+    learns_from_positives: bool = True
 
+    @abstractmethod
     def prepare(self, table: Any) -> None:
-        """Choose what is chosen once before any fit, from these rows alone."""
+        """Choose parameters once before any fit, from these rows alone."""
 
+    @abstractmethod
     def fit(self, table: Any, near: Any = None) -> Any:
         """Fit a model on these rows, starting from the model of a neighbouring set of rows."""
 
+    @abstractmethod
     def scores(self, model: Any, table: Any) -> Scores:
-        """Scores of these rows."""
+        """Scores of these rows, higher for the positive class."""
 
     def is_linear(self, model: Any) -> bool:
         """Whether scores are linear in the features."""
+        return False
 
     def has_scale(self, model: Any) -> bool:
-        """Whether models of other rows score on the same scale, as probabilities and log-odds are."""
+        """Whether models of other rows score on the same scale, as probabilities and log-odds do; rankings do not."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
