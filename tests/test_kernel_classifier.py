@@ -67,7 +67,7 @@ def test_a_search_for_np_looks_at_no_held_out_negative(monkeypatch):
     seen = []
     monkeypatch.setattr(
         "taufpl.estimators.kernel._fitter.KernelSearch",
-        lambda model, X, units, positive, negative, seed: seen.append(negative),
+        lambda model, table, seed: seen.append(table.negative_rows),
     )
     with pytest.raises(AttributeError):
         KernelTauFPLClassifier(0.05, threshold="np", holdout=0.5, random_state=0).fit(X, Y)
