@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
 from taufpl.estimators import ArrayTable
-from taufpl.estimators._units import copies_among, read_units
+from taufpl.estimators._labels import copies_among, read_units
 from taufpl.estimators.strategies import held_out_count
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
 

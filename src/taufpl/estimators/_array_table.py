@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from taufpl.estimators._labels import Rows, Units, find_copies
 from taufpl.estimators._solve import Ranking
 from taufpl.estimators._table import LinearModel, Parts, Scores, Table, Tally, possible_folds
-from taufpl.estimators._units import Rows, Units, find_copies
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result

@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._labels import TwoClasses, split_labels, warn_user
+from taufpl.estimators._labels import TwoClasses, read_units, split_labels, warn_user
 from taufpl.estimators._predictions import AccuracyMixin, labels_of, linear_scores
 from taufpl.estimators._solve import Ranking, SolverChoice
 from taufpl.estimators._table import Table, in_memory, needs_memory
-from taufpl.estimators._units import read_units
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, to_numpy
 from taufpl.problem import BaseRankingProblem

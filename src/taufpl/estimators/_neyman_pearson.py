@@ -25,7 +25,7 @@ from taufpl.estimators._fitters import (
     wanted_positive,
     without_weightless,
 )
-from taufpl.estimators._labels import split_labels
+from taufpl.estimators._labels import read_units, split_labels
 from taufpl.estimators._linear import LinearScorer, score_rounding
 from taufpl.estimators._predictions import (
     AccuracyMixin,
@@ -39,7 +39,6 @@ from taufpl.estimators._predictions import (
 from taufpl.estimators._search import tau_grid
 from taufpl.estimators._table import in_memory, make_table, score_table
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget, fresh_evidence
-from taufpl.estimators._units import read_units
 from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
 from taufpl.operators import is_foreign_array, to_numpy
 

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
-from taufpl.estimators._labels import check_known, count_labels, split_labels
+from taufpl.estimators._labels import Rows, check_known, count_labels, read_units, split_labels
 from taufpl.estimators._table import Scores, Table, score_table
-from taufpl.estimators._units import Rows, read_units
 from taufpl.estimators.strategies import (
     STRATEGIES,
     Fitter,

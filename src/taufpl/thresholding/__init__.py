@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
-from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank
+from taufpl.thresholding._order import (
+    USUAL_DELTA,
+    fpr_upper_bound,
+    negatives_needed,
+    order_rank,
+    simultaneous_ranks,
+)
 from taufpl.thresholding._rules import (
     JointOrderStatistic,
     NPScoreRule,
@@ -13,7 +19,6 @@ from taufpl.thresholding._rules import (
     TrainQuantile,
 )
 from taufpl.thresholding._sample import ArraySample, Sample, TopSample, as_sample, share_above, top_threshold
-from taufpl.thresholding._simultaneous import simultaneous_ranks
 from taufpl.thresholding._splits import stratified_rounds
 from taufpl.thresholding._verdict import (
     BROKEN,

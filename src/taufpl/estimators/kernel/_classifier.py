@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._labels import read_units
 from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
-from taufpl.estimators._units import read_units
 from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.estimators.kernel._rows import Vector
 from taufpl.estimators.kernel._scorer import KernelScorer
