@@ -131,7 +131,7 @@ class CloneFitter(Fitter):
                 raise refusal from None
 
     def _clone(self) -> Any:
-        """A clone; one of this package learns to find what is positive here: a score turned round finds the others."""
+        """A clone; an estimator of this package is told which label is positive, or it would rank the other class."""
         model = clone(self.estimator)
         own = find_own(model)
         if own is not None and own.pos_label is None:

@@ -89,7 +89,7 @@ def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
 
 
 def order_labels(labels: NDArray[Any], pos_label: Any, n_rows: int) -> NDArray[Any]:
-    """The label of negatives, then that of positives, from the distinct labels of so many rows, ascending."""
+    """The label of negatives, then that of positives, from the distinct labels of `n_rows` rows, ascending."""
     check_classification_targets(labels)
     positive = _positive_place(labels, type_of_target(labels, input_name="y"), pos_label, n_rows)
     return labels[[1 - positive, positive]]
@@ -305,7 +305,7 @@ def copies_among(X: Any) -> Rows | None:
     """For each row a code that it shares with its copies, -1 where it has none; None where there are no copies.
 
     Equal rows are copies in two cases. Rows come k times more often than independent rows can, for some k
-    (`times_by_chance`). Or they have numbers that no other row has, of so many digits that the chance for two rows to
+    (`times_by_chance`). Or they have numbers that no other row has, with enough digits that the chance for two rows to
     meet there, in the two columns with the most digits, times the number of all pairs of rows is under 0.05.
     """
     _, codes, counts = np.unique(row_hashes(X), return_inverse=True, return_counts=True)

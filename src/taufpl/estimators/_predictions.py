@@ -126,7 +126,7 @@ def above_each(scores: Any, thresholds: Any) -> Any:
 
 
 def labels_of(decisions: Any, classes: Any) -> Any:
-    """The second class where a decision is above 0, the first elsewhere."""
+    """The second class where a decision is above 0, the first class otherwise."""
     if not is_remote(decisions):
         return classes[(decisions > 0).astype(np.intp)]
     from taufpl.operators.remote import lazy_labels

@@ -21,9 +21,9 @@ from taufpl.problem import top_count
 from taufpl.solvers import Result
 from taufpl.thresholding import share_above
 
-# What `regs=10` spans; where the best value lies outside, the grid grows.
+# Largest and smallest reg of `regs=10`; where the best value lies outside, the grid grows.
 _LARGEST, _SMALLEST = 1e1, 1e-5
-# What "cv" tries as positive_share, the simplest first.
+# Values of positive_share that "cv" tries, the simplest first.
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 
 
@@ -101,18 +101,18 @@ class RegSearch:
         self.smallest: list[Result | None] = [None] * len(folds)
 
     def run(self, regs: NDArray[np.float64], starts: list[Result | None] | None = None) -> None:
-        """Walk the grid, from the solutions of a neighbouring setting if there are any."""
+        """Follow the grid, from the solutions of a neighbouring setting if there are any."""
         self.smallest = starts or self.smallest
-        self._walk(regs, downwards=True)
+        self._follow(regs, downwards=True)
 
     def extend(self, max_extensions: int) -> int:
         """Go on beyond the ends of the grid while the best lies there; return the number of values added."""
         n_added = 0
         while n_added < max_extensions and (end := leading_end(self.scores.mean(axis=0))) is not None:
             if end == 0:
-                self._walk(self.regs[:1] * (self.regs[0] / self.regs[1]), downwards=False)
+                self._follow(self.regs[:1] * (self.regs[0] / self.regs[1]), downwards=False)
             else:
-                self._walk(self.regs[-1:] * (self.regs[-1] / self.regs[-2]), downwards=True)
+                self._follow(self.regs[-1:] * (self.regs[-1] / self.regs[-2]), downwards=True)
             n_added += 1
         return n_added
 
@@ -128,17 +128,17 @@ class RegSearch:
         """The best mean score."""
         return float(self.scores.mean(axis=0).max())
 
-    def _walk(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
+    def _follow(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
         run = partial(run_fold, setting=self.setting, regs=regs.tolist(), tau=self.tau, choice=self.choice)
-        walks = list(self.folds.map(run, self.smallest if downwards else self.largest))
+        paths = list(self.folds.map(run, self.smallest if downwards else self.largest))
         self.regs = self._join(self.regs, regs, downwards)
         for name in ("scores", "seconds", "passes"):
-            new = np.array([getattr(walk, name) for walk in walks])
+            new = np.array([getattr(path, name) for path in paths])
             setattr(self, name, self._join(getattr(self, name), new, downwards))
         if downwards:
-            self.smallest = [walk.last for walk in walks]
+            self.smallest = [path.last for path in paths]
         if not downwards or self.regs.size == regs.size:
-            self.largest = [walk.first for walk in walks]
+            self.largest = [path.first for path in paths]
 
     @staticmethod
     def _join(old: NDArray[np.float64], new: NDArray[np.float64], downwards: bool) -> NDArray[np.float64]:
@@ -155,7 +155,7 @@ class RankingSearch:
         self.n_extensions = 0
 
     def run(self, settings: list[Setting], regs: NDArray[np.float64], max_extensions: int) -> RankingSearch:
-        """Walk the grid for every setting, and beyond its ends for the best of them."""
+        """Follow the grid for every setting, and beyond its ends for the best of them."""
         starts: list[Result | None] | None = None
         # A large scale first: it is the easy problem, and its solution is near the next one's.
         for setting in sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale)):

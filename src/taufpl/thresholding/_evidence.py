@@ -1,4 +1,4 @@
-"""What a threshold rests on."""
+"""The evidence that a threshold rests on."""
 
 from __future__ import annotations
 
@@ -114,19 +114,19 @@ class Evidence:
     __setstate__ = set_named_state
 
     def with_recall(self, positive_scores: NDArray[np.float64] | Sample) -> Evidence:
-        """The same, with the share of these positives above the threshold, if there are any."""
+        """Evidence with the share of these positives above the threshold, if there are any."""
         if not positive_scores.size:
             return self
         sample = positive_scores if isinstance(positive_scores, Sample) else ArraySample(positive_scores)
         return self.with_caught(sample.n_above(self.threshold), sample.size)
 
     def with_caught(self, n_true_positive: int, n_positive: int) -> Evidence:
-        """The same, with the recall from a count of positives above the threshold."""
+        """Evidence with the recall from a count of positives above the threshold."""
         share = n_true_positive / n_positive
         return replace(self, tpr_estimate=share, n_positive=n_positive, n_true_positive=n_true_positive)
 
     def without_guarantee(self, *caveats: str) -> Evidence:
-        """The same, for a reason that voids the guarantee."""
+        """Evidence without its guarantee, for a reason that voids it."""
         return replace(self, guaranteed=False, caveats=self.caveats + caveats)
 
     @property

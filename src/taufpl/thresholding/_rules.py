@@ -29,7 +29,7 @@ Insufficient = Literal["raise", "infinite", "largest"]
 class ThresholdRule(Protocol):
     """Scores in, threshold and its evidence out.
 
-    Scores are an array, or a :class:`Sample` of scores that are kept elsewhere.
+    Scores are an array, or a :class:`Sample` of remote scores.
     """
 
     def choose(
@@ -208,7 +208,7 @@ class NPScoreRule:
     many more positives, so that this rule promises nothing.
 
     At the plain quantile the score is 1 at most, and beyond FPR = 2 tau more than 1. So no score under the
-    (floor(2 tau n) + 1)-th largest negative is looked at, and of scores that are kept elsewhere only those above it
+    (floor(2 tau n) + 1)-th largest negative is looked at, and of remote scores only those above it
     travel: about 2 tau n negatives, and as many positives as there are.
 
     Parameters

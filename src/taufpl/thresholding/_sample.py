@@ -35,7 +35,7 @@ class Sample(ABC):
 
     @abstractmethod
     def above(self, threshold: float) -> Scores:
-        """The scores that are strictly greater, in any order, as an array here."""
+        """The scores that are strictly greater, in any order, as an array in memory."""
 
     @abstractmethod
     def ends(self) -> tuple[float, float]:
@@ -80,7 +80,7 @@ class ArraySample(Sample):
 
 
 class TopSample(ArraySample):
-    """Scores of which only the highest are here: all above some score, under which nothing is asked.
+    """The highest scores of a sample, all above some score: nothing under it is asked for.
 
     Parameters
     ----------

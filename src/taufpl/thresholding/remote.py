@@ -13,7 +13,7 @@ from taufpl._checks import Scores
 from taufpl.operators.remote import Block, Blocks, State, Sums, order_statistic
 from taufpl.thresholding._sample import Sample
 
-# What `above` may bring here: 80 MB.
+# Scores that `above` may bring into memory: 80 MB.
 _MOST_ABOVE = 10_000_000
 
 # The scores that count, of one block: a one-dimensional array of its library.

@@ -48,7 +48,7 @@ class Consecutive(Division):
 
     @classmethod
     def folds(cls, n_folds: int, counts: Pair, first_kind: int) -> Consecutive:
-        """So many folds of so many negatives and positives, where the first row of all is of the given kind."""
+        """Folds of rows that are counted by class, where the first row of all is of the given kind."""
         # As if all rows of the kind that comes first were dealt to the folds in turn, and then the others.
         before = (0, counts[0]) if first_kind == 0 else (counts[1], 0)
         sizes = [
@@ -74,7 +74,7 @@ class Dealt(Division):
 
     @classmethod
     def folds(cls, n_folds: int, seed: int) -> Self:
-        """So many folds."""
+        """A random division into this many folds."""
         shifts = np.random.default_rng(seed).integers(n_folds, size=2).tolist()
         return cls(n_folds, (shifts[0], shifts[1]), seed)
 
@@ -112,7 +112,7 @@ class HeldOut(Division):
 
     @classmethod
     def draw(cls, held: Pair, counts: Pair, seed: int) -> HeldOut:
-        """So many rows of each class, of so many."""
+        """A random division that holds out this many rows of each class."""
         starts = np.random.default_rng(seed).integers(np.maximum(counts, 1)).tolist()
         return cls(held, counts, (starts[0], starts[1]), seed)
 
@@ -143,7 +143,7 @@ class AssignParts:
 
     @classmethod
     def of(cls, division: Division, counts: Sequence[Pair], key: str) -> AssignParts:
-        """For blocks with so many negatives and positives each."""
+        """The task for blocks with these counts of negatives and positives."""
         before = np.cumsum([(0, 0), *counts], axis=0)[:-1].tolist()
         return cls(division, tuple((each[0], each[1]) for each in before), key)
 

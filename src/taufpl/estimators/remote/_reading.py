@@ -70,7 +70,7 @@ def open_scores(scores: Any, y: Any, classes: NDArray[Any]) -> Iterator[tuple[Bl
 
 
 def _read_labels(X: Any, y: Any) -> Any:
-    """Labels for blocks: collections stay what they are, one array comes here."""
+    """Labels for blocks: collections stay what they are, and one array becomes a NumPy array."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: y must hold the labels of the rows of X.")
     if is_remote(y) and not is_foreign_array(y) and not is_foreign_array(X):

@@ -106,7 +106,7 @@ class Outcome:
     scale: float
 
     def without_guarantee(self, caveat: str | None) -> Outcome:
-        """The same, where there is a reason that voids the guarantee."""
+        """The outcome without its guarantee, where there is a reason that voids it."""
         if caveat is None:
             return self
         return replace(self, evidence=tuple(each.without_guarantee(caveat) for each in self.evidence))
