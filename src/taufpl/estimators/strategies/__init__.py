@@ -43,6 +43,8 @@ class Strategy:
     ----------
     run : callable
         Divides a table, fits, and chooses.
+    summary : str
+        What it does, for help texts.
     promises : callable
         Whether it keeps the tolerance with probability 1 - delta, proven or about, by the settings of a plan. Exact
         copies among the rows then void the promise.
@@ -53,6 +55,7 @@ class Strategy:
     """
 
     run: Callable[[Fitter, Table, Plan], Outcome]
+    summary: str
     promises: Callable[[Plan], bool] = lambda plan: True
     holds_out: bool = False
     rule: Callable[[Plan], Callable[[float], ThresholdRule]] = lambda plan: TrainQuantile
@@ -66,10 +69,17 @@ class Strategy:
 
 
 STRATEGIES = {
-    "np": Strategy(hold_out, holds_out=True),
-    "cross": Strategy(cross_fit),
-    "oob": Strategy(out_of_bootstrap, promises=lambda plan: plan.delta is not None, rule=round_rule),
-    "train": Strategy(train_quantile, promises=lambda plan: False),
+    "np": Strategy(hold_out, "held-out negatives choose, with a guarantee", holds_out=True),
+    "cross": Strategy(cross_fit, "all rows, corrected by folds; measured, not proven"),
+    "oob": Strategy(
+        out_of_bootstrap,
+        "the paper's mean over random rounds",
+        promises=lambda plan: plan.delta is not None,
+        rule=round_rule,
+    ),
+    "train": Strategy(
+        train_quantile, "the quantile of the training negatives, optimistic", promises=lambda plan: False
+    ),
 }
 
 
