@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from estimator_cases import two_clouds
 from taufpl.baselines import RankSVM
 from taufpl.baselines._rank_svm import PairLoss, balanced_threshold
-from taufpl.solvers import conjugate_gradients
+from taufpl.problem import conjugate_gradients
 
 
 def pair_loss(positive, negative):

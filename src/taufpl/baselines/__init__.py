@@ -2,7 +2,11 @@
 
 from taufpl.baselines._bias_shifted import BiasShiftedSVM
 from taufpl.baselines._cost_sensitive import CostSensitiveLogisticRegression, CostSensitiveSVM
-from taufpl.baselines._partial_auc import PartialAUCSVM, partial_auc_path, range_count
+from taufpl.baselines._partial_auc import (
+    PartialAUCSVM,
+    partial_auc_path as partial_auc_path,
+    range_count as range_count,
+)
 from taufpl.baselines._rank_svm import RankSVM
 from taufpl.baselines._toppush import TopPush
 
@@ -13,6 +17,4 @@ __all__ = [
     "PartialAUCSVM",
     "RankSVM",
     "TopPush",
-    "partial_auc_path",
-    "range_count",
 ]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.baselines._scorer import BaselineScorer, Vector, combine_rows, stacked_scores
-from taufpl.problem import RankingProblem
-from taufpl.solvers import Record, conjugate_gradients, line_search
+from taufpl.problem import RankingProblem, conjugate_gradients
+from taufpl.solvers import Record, line_search
 
 Rows = NDArray[np.intp]
 

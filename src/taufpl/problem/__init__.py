@@ -6,31 +6,29 @@ Rows in memory are served here, remote rows by :mod:`taufpl.problem.remote`, whi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from taufpl.problem._hessian import conjugate_gradients, newton_direction
+from taufpl.problem._hessian import conjugate_gradients as conjugate_gradients, newton_direction as newton_direction
 from taufpl.problem._loss import Loss, SquaredHinge
-from taufpl.problem._memory_oracle import BestPair
-from taufpl.problem._moments import Moments
-from taufpl.problem._oracle import HeldRows, Oracle, WorkingSet
-from taufpl.problem._ranking import BaseRankingProblem, Certificate, OptimalityResiduals, RankingProblem, top_count
+from taufpl.problem._memory_oracle import BestPair as BestPair
+from taufpl.problem._moments import Moments as Moments
+from taufpl.problem._oracle import HeldRows as HeldRows, Oracle as Oracle, WorkingSet as WorkingSet
+from taufpl.problem._ranking import (
+    BaseRankingProblem as BaseRankingProblem,
+    Certificate,
+    OptimalityResiduals,
+    RankingProblem,
+    top_count,
+)
 
 if TYPE_CHECKING:
     from taufpl.problem.remote import BlockRankingProblem
 
 __all__ = [
-    "BaseRankingProblem",
-    "BestPair",
     "BlockRankingProblem",
     "Certificate",
-    "HeldRows",
     "Loss",
-    "Moments",
     "OptimalityResiduals",
-    "Oracle",
     "RankingProblem",
     "SquaredHinge",
-    "WorkingSet",
-    "conjugate_gradients",
-    "newton_direction",
     "top_count",
 ]
 

@@ -1,26 +1,20 @@
 """Euclidean projections on the top-k simplex and its relatives, exact and in linear time."""
 
 from taufpl.projection import agnostic
-from taufpl.projection._checks import LEAST_WEIGHT, MOST_WEIGHT, as_vectors, check_k, check_out, detached
+from taufpl.projection._checks import (
+    LEAST_WEIGHT as LEAST_WEIGHT,
+    MOST_WEIGHT as MOST_WEIGHT,
+    as_vectors as as_vectors,
+    check_k as check_k,
+    check_out as check_out,
+    detached as detached,
+)
 from taufpl.projection._project import (
     project_capped_simplex,
     project_topk_cone,
     project_topk_simplex,
-    project_topk_simplex_into,
+    project_topk_simplex_into as project_topk_simplex_into,
 )
 from taufpl.projection._thresholds import Thresholds
 
-__all__ = [
-    "LEAST_WEIGHT",
-    "MOST_WEIGHT",
-    "Thresholds",
-    "agnostic",
-    "as_vectors",
-    "check_k",
-    "check_out",
-    "detached",
-    "project_capped_simplex",
-    "project_topk_cone",
-    "project_topk_simplex",
-    "project_topk_simplex_into",
-]
+__all__ = ["Thresholds", "agnostic", "project_capped_simplex", "project_topk_cone", "project_topk_simplex"]

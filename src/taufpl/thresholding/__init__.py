@@ -18,12 +18,19 @@ from taufpl.thresholding._rules import (
     ThresholdRule,
     TrainQuantile,
 )
-from taufpl.thresholding._sample import ArraySample, Sample, TopSample, as_sample, share_above, top_threshold
+from taufpl.thresholding._sample import (
+    ArraySample,
+    Sample,
+    TopSample,
+    as_sample as as_sample,
+    share_above,
+    top_threshold,
+)
 from taufpl.thresholding._splits import stratified_rounds
 from taufpl.thresholding._verdict import (
-    BROKEN,
-    KEPT,
-    OPEN,
+    BROKEN as BROKEN,
+    KEPT as KEPT,
+    OPEN as OPEN,
     negatives_to_settle,
     share_interval,
     share_lower_bound,
@@ -34,9 +41,6 @@ if TYPE_CHECKING:
     from taufpl.thresholding.remote import BlockSample
 
 __all__ = [
-    "BROKEN",
-    "KEPT",
-    "OPEN",
     "USUAL_DELTA",
     "ArraySample",
     "BlockSample",
@@ -50,7 +54,6 @@ __all__ = [
     "ThresholdRule",
     "TopSample",
     "TrainQuantile",
-    "as_sample",
     "fpr_upper_bound",
     "negatives_needed",
     "negatives_to_settle",

@@ -10,12 +10,4 @@ from taufpl.estimators.rankings._candidates import (
 from taufpl.estimators.rankings._gaussian_recall import NegativeMoments
 from taufpl.estimators.rankings._trimmed import rank
 
-__all__ = [
-    "Name",
-    "NegativeMoments",
-    "as_good_as_best",
-    "average",
-    "find_candidates",
-    "held_out_share",
-    "rank",
-]
+__all__ = ["Name", "NegativeMoments", "as_good_as_best", "average", "find_candidates", "held_out_share", "rank"]

@@ -23,16 +23,7 @@ from taufpl.estimators.strategies._train_quantile import train_quantile
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import Evidence, JointOrderStatistic, ThresholdRule, TrainQuantile
 
-__all__ = [
-    "STRATEGIES",
-    "Fitter",
-    "Outcome",
-    "Plan",
-    "Strategy",
-    "choose_strategy",
-    "held_out_count",
-    "largest",
-]
+__all__ = ["STRATEGIES", "Fitter", "Outcome", "Plan", "Strategy", "choose_strategy", "held_out_count", "largest"]
 
 
 @dataclass(frozen=True, slots=True)
