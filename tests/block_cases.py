@@ -10,8 +10,7 @@ import pytest
 from projection_cases import FAMILIES
 from taufpl.operators.remote import LocalBlocks, as_block
 from taufpl.problem.remote import BlockRankingProblem, labelled
-from taufpl.projection.remote._distributed import Task
-from taufpl.projection.remote._tasks import Source
+from taufpl.projection.remote import ProjectionTask, Source
 
 # Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
 AWKWARD = sorted(set(FAMILIES) - {"minus_infinity", "subnormal"})
@@ -52,7 +51,7 @@ def vectors_in_blocks(alpha, beta, count, rng, convert=np.asarray):
 
 def projection_task(alpha, beta, k, weight):
     sources = (Source(0.0, ((1.0, name),), moves=f"{name}_moves") for name in ("alpha", "beta"))
-    return Task(*sources, (len(alpha), len(beta)), k, weight)
+    return ProjectionTask(*sources, (len(alpha), len(beta)), k, weight)
 
 
 def projected(projection, alpha, beta, weight):

@@ -1,4 +1,4 @@
-"""The ranking problem over rows that live in blocks: its certificates from reductions alone.
+"""The ranking problem over remote rows, in blocks: its certificates from reductions alone.
 
 The mathematics is that of `_ranking.py`. Two things are bounds here instead of values, on the safe side each:
 
@@ -24,9 +24,9 @@ from taufpl.operators.remote import Blocks, DeferredReduction, Sums, Vector
 from taufpl.problem._loss import Loss
 from taufpl.problem._oracle import Oracle, Point
 from taufpl.problem._ranking import BaseRankingProblem, Certificate, spread_about
-from taufpl.problem.remote._tasks import Begin, Both, ClassMoments, EvaluatePair, KeptPair, Losses, Pair, Rescore
+from taufpl.problem.remote._tasks import Begin, Both, ClassSums, EvaluatePair, KeptPair, Losses, Pair, Rescore, Squares
 from taufpl.projection import Thresholds
-from taufpl.projection.remote import AROUND, Projection, Samples, Source, Task, TopMean, top_mean_by_rounds
+from taufpl.projection.remote import AROUND, Projection, ProjectionTask, Samples, Source, TopMean, top_mean_by_rounds
 
 # T_k counts as known when its bounds are so close, relative to the scores' size.
 _EXACT = 1e-12
@@ -43,17 +43,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """Where the k highest scores begin, as far as it is known.
-
-    Attributes
-    ----------
-    mean : float
-        T_k.
-    at : float
-        About the k-th largest score.
-    width : float
-        How far it may be from there.
-    """
+    """Where the k highest scores begin, as far as it is known: T_k, and the k-th largest score up to a width."""
 
     mean: float
     at: float
@@ -62,30 +52,16 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class BlockPoint(Point):
-    """A point, and what the blocks told of its pair.
-
-    Attributes
-    ----------
-    projection : Projection
-    counts : tuple of int
-        Rows that are active, free, capped.
-    at_cap : ndarray
-        Sum of the capped rows.
-    theta, ratio, cap : float
-        Best scale of the pair, the factor that makes beta's sum that of alpha, and the cap before both.
-    top : Top
-    samples : Samples
-        Counts and excesses of scores that T_k was bounded with.
-    """
+    """A point, and what the blocks told of its pair."""
 
     projection: Projection
-    counts: tuple[int, int, int]
-    at_cap: Vector
-    theta: float
-    ratio: float
-    cap: float
+    counts: tuple[int, int, int]  # rows that are active, free, capped
+    at_cap: Vector  # sum of the capped rows
+    theta: float  # best scale of the pair
+    ratio: float  # makes beta's sum that of alpha
+    cap: float  # before both factors
     top: Top
-    samples: Samples
+    samples: Samples  # counts and excesses of scores that T_k was bounded with
 
     @property
     def pair(self) -> Pair:
@@ -151,7 +127,7 @@ class BlockRankingProblem(BaseRankingProblem):
         own = Source(0.0, ((1.0, "own_scores"), (t, "own_moves")), moves="own_moves")
         return own, Source(0.0, ((1.0, "scores"), (t, "moves")), "is_negative", "moves")
 
-    def task(self, sigma: float, t: float, *, with_moves: bool = True) -> Task:
+    def task(self, sigma: float, t: float, *, with_moves: bool = True) -> ProjectionTask:
         """The projection whose answer maximises psi's inner problem (`solvers/_smoothing.py`).
 
         Its products with moves are the slope of psi along the step, where that is wanted.
@@ -161,13 +137,15 @@ class BlockRankingProblem(BaseRankingProblem):
         alpha = Source(self.slope / c, ((-1.0 / c, "own_scores"), (-t / c, "own_moves")), moves=own_moves)
         terms = ((1.0, "centre"), (sigma, "scores"), (sigma * t, "moves"))
         beta = Source(0.0, terms, "is_negative", moves)
-        return Task(alpha, beta, (self.n_positive, self.n_negative), self.k, sigma * c)
+        return ProjectionTask(alpha, beta, (self.n_positive, self.n_negative), self.k, sigma * c)
 
     # Rounds.
 
     def begin(self) -> Totals:
         """Start from w = 0 and the even pair. One pass."""
-        counts, positive, negative = self.blocks.change_and_reduce(Begin(self.full_total / self.n_negative))
+        counts, positive, negative = self.blocks.change_and_reduce(
+            Begin(self.full_total / self.n_negative, ClassSums())
+        )
         self.blocks.count(1.0)
         if (int(counts[0]), int(counts[1])) != (self.n_positive, self.n_negative):
             raise ValueError(
@@ -258,10 +236,10 @@ class BlockRankingProblem(BaseRankingProblem):
 
     def positive_spread(self) -> float:
         """Mean squared distance of the positives from the mean negative. One pass."""
-        positive, negative, squares = self.blocks.reduce(ClassMoments())
+        _, positive, negative, squares, _ = self.blocks.reduce(Both(ClassSums(), Squares()))
         self.blocks.count(1.0)
         m, n = self.n_positive, self.n_negative
-        return spread_about(float(squares) / m, positive / m, negative / n)
+        return spread_about(float(squares.sum()) / m, positive / m, negative / n)
 
     def _primal(self, coef: Vector, sums: Vector, mean: float, bound: TopMean) -> tuple[float, float]:
         """Upper bound on P from losses at a nearby T_k, and how far above P it may be.

@@ -29,47 +29,38 @@ from taufpl.operators.remote import Block, Deferred, DeferredReduction, Matrix, 
 from taufpl.projection.remote import Projection, Source
 
 
-def labelled(block: Block, is_positive: Any, is_used: Any | None = None) -> dict[str, Any]:
-    """State of a block from a mask of its positives, among the rows that take part (None: all)."""
-    xp = block.xp
-    positive, used = block.asarray(is_positive), None if is_used is None else block.asarray(is_used)
-    chosen = positive if used is None else positive & used
-    others = ~positive if used is None else ~positive & used
-    return {"positive": xp.nonzero(chosen)[0], "is_negative": others}
+def labelled(block: Block, is_positive: Any) -> dict[str, Any]:
+    """State of a block from a mask of its positives; all other rows are negatives."""
+    positive = block.asarray(is_positive)
+    return {"positive": block.xp.nonzero(positive)[0], "is_negative": ~positive}
+
+
+# Changes of the state, most of them with a reduction in the same round.
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Change and reduction: all scores 0, a constant centre; sums of the rows of both classes, and inexact blocks."""
+    """Change and reduction: all scores are 0, the centre is constant; then what follows."""
 
     centre: float
+    then: Reduction
 
     def __call__(self, block: Block, state: State) -> tuple[State, Sums]:
-        """Counts, sums of rows, and 1 where products are not in double precision."""
-        xp, positive, mask = block.xp, state["positive"], state["is_negative"]
-        weights = xp.astype(mask, xp.float64)
-        zeros = xp.zeros_like(weights)
-        own = xp.take(zeros, positive, axis=0)
+        xp = block.xp
+        zeros = xp.zeros_like(xp.astype(state["is_negative"], xp.float64))
+        own = xp.take(zeros, state["positive"], axis=0)
         new = {**state, "scores": zeros, "moves": zeros, "own_scores": own, "own_moves": own}
         new["centre"] = xp.full_like(zeros, self.centre)
-        asked = (
-            block.add(own + 1.0, positive),
-            block.add(weights, None),
-            Deferred.plain(xp.sum(weights)),
-        )
-        *sums, (n_negative,) = block.settle(*asked)
-        counts = np.array([positive.shape[0], float(n_negative), 0.0 if block.exact else 1.0])
-        return new, (counts, *sums)
+        return new, self.then(block, new)
 
 
 @dataclass(frozen=True, slots=True)
 class Rescore:
-    """Change: scores of a point, in double precision throughout."""
+    """Change: scores of a point, in double precision throughout, and no moves. One pass."""
 
     coef: Vector
 
     def __call__(self, block: Block, state: State) -> State:
-        """New scores, no moves."""
         xp = block.xp
         scores = block.dot(self.coef, exact=True)
         own = xp.take(scores, state["positive"], axis=0)
@@ -79,21 +70,19 @@ class Rescore:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Change and reduction: go t along the last step, then take the scores of a new one and do what follows."""
+    """Change and reduction: go t along the last step and take the scores of a new one; then what follows. One pass."""
 
     t: float
     step: Vector
     then: Reduction
 
     def __call__(self, block: Block, state: State) -> tuple[State, Sums]:
-        """One pass."""
-        xp = block.xp
         new = dict(state)
         if self.t:
             for scores, moves in (("scores", "moves"), ("own_scores", "own_moves")):
                 new[scores] = block.combined(0.0, ((1.0, state[scores]), (self.t, state[moves])))
         new["moves"] = block.dot(self.step)
-        new["own_moves"] = xp.take(new["moves"], state["positive"], axis=0)
+        new["own_moves"] = block.xp.take(new["moves"], state["positive"], axis=0)
         return new, self.then(block, new)
 
 
@@ -101,27 +90,21 @@ class Step:
 class Pair:
     """The dual pair that a projection describes: alpha = scale [alpha0 - u]_+, beta = ratio min([beta0 - mu]_+, cap).
 
-    Attributes
-    ----------
-    projection : Projection
-    cap : float
-        That of the projection, or a little less where rounding asks for it.
-    scale, ratio : float
-        That of beta makes its sum that of alpha.
+    The cap is that of the projection, or a little less where rounding asks for it; the ratio makes beta's sum alpha's.
     """
 
     projection: Projection
     cap: float
-    scale: float = 1.0
-    ratio: float = 1.0
+    scale: float
+    ratio: float
 
     def alpha(self, block: Block, state: State) -> Any:
-        """All of alpha."""
+        """Alpha of every positive of the block."""
         over = _dense(self.projection.sources[0], block, state) - self.projection.local[0]
         return self.scale * block.xp.clip(over, 0.0, None)
 
     def beta(self, block: Block, state: State) -> Any:
-        """Beta for every row of the block."""
+        """Beta of every row of the block."""
         xp = block.xp
         over = _dense(self.projection.sources[1], block, state) - self.projection.local[1]
         beta = self.ratio * xp.clip(over, 0.0, self.cap)
@@ -140,9 +123,7 @@ class Recentre:
     then: Reduction
 
     def __call__(self, block: Block, state: State) -> tuple[State, Sums]:
-        """No pass."""
-        centre = state["beta"] if self.pair is None else self.pair.beta(block, state)
-        new = {**state, "centre": centre}
+        new = {**state, "centre": state["beta"] if self.pair is None else self.pair.beta(block, state)}
         return new, self.then(block, new)
 
 
@@ -153,23 +134,85 @@ class Keep:
     pair: Pair
 
     def __call__(self, block: Block, state: State) -> State:
-        """No pass."""
         return {**state, "alpha": self.pair.alpha(block, state), "beta": self.pair.beta(block, state)}
+
+
+# Reductions; those with `deferred` can share a round and a transfer with others.
+
+
+class _Settled:
+    """A reduction that is its deferred answer, settled."""
+
+    __slots__ = ()
+
+    def __call__(self, block: Block, state: State) -> Sums:
+        told: Sums = block.settle(self.deferred(block, state))[0]
+        return told
+
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """The answer, still with the block."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Both(_Settled):
+    """Reduction: the answers of two in one round, and in one transfer."""
+
+    first: DeferredReduction
+    second: DeferredReduction
+
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """What the first returns, then the second."""
+        asked = (self.first.deferred(block, state), self.second.deferred(block, state))
+        return Deferred.together(asked, lambda first, second: (*first, *second))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSums(_Settled):
+    """Reduction: counts of positives, negatives and inexact blocks; sums of the rows of both classes."""
+
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """Three vectors; a block is inexact where its products are not in double precision."""
+        xp, positive = block.xp, state["positive"]
+        weights = xp.astype(state["is_negative"], xp.float64)
+        ones = xp.ones_like(xp.take(weights, positive, axis=0))
+        known = (float(positive.shape[0]), 0.0 if block.exact else 1.0)
+        asked = (
+            Deferred.plain(xp.sum(weights)),
+            block.add_deferred(ones, positive),
+            block.add_deferred(weights, None),
+        )
+        return Deferred.together(asked, lambda n, up, down: (np.array([known[0], float(n[0]), known[1]]), up, down))
+
+
+@dataclass(frozen=True, slots=True)
+class Squares(_Settled):
+    """Reduction: sums of squares of every column over positives and over negatives."""
+
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """Two vectors, which are on the host already."""
+        negative = block.xp.nonzero(state["is_negative"])[0]
+        return Deferred.known((block.squares(state["positive"]), block.squares(negative)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPair(_Settled):
+    """Reduction: X+' alpha and X-' beta of the pair that blocks keep, and the sums of alpha and of alpha^2."""
+
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """Three vectors."""
+        xp, alpha = block.xp, state["alpha"]
+        asked = (
+            block.add_deferred(alpha, state["positive"]),
+            block.add_deferred(state["beta"], None),
+            Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha)),
+        )
+        return Deferred.together(asked, lambda *told: told)
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Rows of one block by what the pair does with them.
-
-    Attributes
-    ----------
-    active, alpha : arrays
-        Rows with alpha > 0, and alpha.
-    free, beta : arrays
-        Rows with 0 < beta < cap, and beta.
-    capped : array
-        Rows with beta = cap.
-    """
+    """Rows of one block with alpha > 0, with 0 < beta < cap and with beta = cap; alpha and beta of the first two."""
 
     active: Any
     alpha: Any
@@ -197,18 +240,11 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatePair:
-    """Reduction: what the pair pulls, and what a certificate takes.
+class EvaluatePair(_Settled):
+    """Reduction: the dual direction of a pair, and what a certificate takes.
 
-    Attributes
-    ----------
-    projection : Projection
-    scores, own_scores : Source
-        Scores of all negatives and of the positives, as they are.
-    edges : ndarray
-        Candidates for the k-th largest score.
-    bend : float
-        Scores of positives below this number make a loss.
+    The scores are those of all negatives and of the positives; `edges` are candidates for the k-th largest score, and
+    positives that score less than `bend` have a loss.
     """
 
     projection: Projection
@@ -217,13 +253,8 @@ class EvaluatePair:
     edges: Vector
     bend: float
 
-    def __call__(self, block: Block, state: State) -> Sums:
-        """Sums of alpha, alpha^2, beta, losses; counts; sums of alpha x, beta x, x at the cap; tally of candidates."""
-        told: Sums = block.settle(self.deferred(block, state))[0]
-        return told
-
     def deferred(self, block: Block, state: State) -> Deferred:
-        """The same, together with other things."""
+        """Sums of alpha, alpha^2, beta, losses; counts; sums of alpha x, beta x, x at the cap; tally of candidates."""
         xp, cap = block.xp, self.projection.thresholds.cap
         classes = Classes.of(self.projection, block, state)
         sums = (xp.sum(classes.alpha), xp.matmul(classes.alpha, classes.alpha), xp.sum(classes.beta))
@@ -250,41 +281,31 @@ def _losses(own_scores: Source, bend: float, block: Block, state: State) -> tupl
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class Losses(_Settled):
     """Reduction: how many positives lie below a score, by how much in all, and the sum of squares of that."""
 
     own_scores: Source
     bend: float
 
-    def __call__(self, block: Block, state: State) -> Sums:
-        """An array of three numbers."""
-        return (np.stack(block.to_host(*_losses(self.own_scores, self.bend, block, state))),)
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """A vector of three numbers."""
+        asked = Deferred.stacked(*_losses(self.own_scores, self.bend, block, state))
+        return Deferred.together((asked,), lambda told: (told,))
 
 
 @dataclass(frozen=True, slots=True)
-class Curvature:
+class Curvature(_Settled):
     """Reduction: Gram matrices of active and of free rows around a shift each, and the sums of these rows.
 
-    Attributes
-    ----------
-    projection : Projection
-    shifts : pair of ndarray
-        About their mean rows.
-    strides : pair of int
-        Every so many-th row of each block stands for the others where there are very many.
+    The shifts are about their mean rows; one row of `strides` stands for the others where there are very many.
     """
 
     projection: Projection
     shifts: tuple[Vector, Vector]
     strides: tuple[int, int]
 
-    def __call__(self, block: Block, state: State) -> Sums:
-        """Counts of the rows taken, then Gram and sum of both kinds."""
-        told: Sums = block.settle(self.deferred(block, state))[0]
-        return told
-
     def deferred(self, block: Block, state: State) -> Deferred:
-        """The same, together with other things."""
+        """Counts of the rows taken, then Gram and sum of both kinds."""
         classes = Classes.of(self.projection, block, state)
         pairs = zip((classes.active, classes.free), self.strides, strict=True)
         taken = [rows if stride == 1 else rows[::stride] for rows, stride in pairs]
@@ -294,85 +315,28 @@ class Curvature:
 
 
 @dataclass(frozen=True, slots=True)
-class HessianProduct:
-    """Reduction: X'X p and the sum of X p over active and over free rows."""
-
-    projection: Projection
-    vector: Vector
-
-    def __call__(self, block: Block, state: State) -> Sums:
-        """Two vectors and two numbers."""
-        classes = Classes.of(self.projection, block, state)
-        images = [block.dot(self.vector, rows) for rows in (classes.active, classes.free)]
-        pulls = map(block.add, images, (classes.active, classes.free))
-        up, down, sums = block.settle(*pulls, Deferred.plain(*map(block.xp.sum, images)))
-        return up, down, float(sums[0]), float(sums[1])
-
-
-@dataclass(frozen=True, slots=True)
-class RowSums:
+class RowSums(_Settled):
     """Reduction: sums of active and of free rows."""
 
     projection: Projection
 
-    def __call__(self, block: Block, state: State) -> Sums:
-        """Two vectors."""
-        told: Sums = block.settle(self.deferred(block, state))[0]
-        return told
-
     def deferred(self, block: Block, state: State) -> Deferred:
-        """The same, together with other things."""
+        """Two vectors."""
         xp, classes = block.xp, Classes.of(self.projection, block, state)
         pairs = ((classes.alpha, classes.active), (classes.beta, classes.free))
         return Deferred.together([block.add(xp.ones_like(x), rows) for x, rows in pairs], lambda *sums: sums)
 
 
 @dataclass(frozen=True, slots=True)
-class Squares:
-    """Reduction: sums of squares of every column over positives and over negatives."""
+class HessianProduct:
+    """Reduction: X'X p over active and over free rows, and the sums of X p over them."""
+
+    projection: Projection
+    vector: Vector
 
     def __call__(self, block: Block, state: State) -> Sums:
-        """Two vectors."""
-        negative = block.xp.nonzero(state["is_negative"])[0]
-        return block.squares(state["positive"]), block.squares(negative)
-
-
-@dataclass(frozen=True, slots=True)
-class ClassMoments:
-    """Reduction: sums of the positives and of the negatives, and the sum of squares of all values of the positives."""
-
-    def __call__(self, block: Block, state: State) -> Sums:
-        """Two vectors and a number."""
-        xp, positive = block.xp, state["positive"]
-        weights = xp.astype(state["is_negative"], xp.float64)
-        ones = xp.take(xp.ones_like(weights), positive, axis=0)
-        sums = block.settle(block.add(ones, positive), block.add(weights, None))
-        return (*sums, float(block.squares(positive).sum()))
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPair:
-    """Reduction: X+' alpha and X-' beta of the pair that blocks keep, and the sums of alpha and of alpha^2."""
-
-    def __call__(self, block: Block, state: State) -> Sums:
-        """Three vectors."""
-        xp, alpha = block.xp, state["alpha"]
-        told: Sums = block.settle(
-            block.add(alpha, state["positive"]),
-            block.add(state["beta"], None),
-            Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha)),
-        )
-        return told
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """Reduction: two in one round, and in one transfer."""
-
-    first: DeferredReduction
-    second: DeferredReduction
-
-    def __call__(self, block: Block, state: State) -> Sums:
-        """What the first returns, then the second."""
-        first, second = block.settle(self.first.deferred(block, state), self.second.deferred(block, state))
-        return (*first, *second)
+        classes = Classes.of(self.projection, block, state)
+        images = [block.dot(self.vector, rows) for rows in (classes.active, classes.free)]
+        products = map(block.add_deferred, images, (classes.active, classes.free))
+        up, down, sums = block.settle(*products, Deferred.plain(*map(block.xp.sum, images)))
+        return up, down, float(sums[0]), float(sums[1])

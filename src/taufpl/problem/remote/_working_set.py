@@ -1,8 +1,7 @@
-"""Which rows are close to a change of class, and what those that are not add up to.
+"""The tasks behind a working set: rows near a change of class come to the caller, moments stand for all others.
 
-The tasks behind the piecewise model of `solvers/_model.py`: a few near rows come to the caller, and all others, held
-in the class that they have, are described by their moments. Every block sends its share of near rows, the nearest
-that it has: the rule is the same in both tasks, so that every row counts once.
+Every block sends its share of near rows, the nearest that it has: the rule is the same in both tasks, so that every
+row counts once.
 """
 
 from __future__ import annotations
@@ -23,25 +22,14 @@ class Near:
     A row's distance is the change of its score that it takes, divided by how far the last step has moved that score:
     features of very different scales make all scores alike a bad judge. Free rows are all near, where they are few.
 
-    Attributes
-    ----------
-    projection : Projection
-    sigma, curvature : float
-        How targets follow scores: beta0 by sigma, alpha0 by 1 / curvature.
-    t : float
-        Length of the last step, whose moves the blocks still have.
-    share : float
-        Near negatives as a share of the rows of a block.
-    floor : float
-        Only negatives above it are looked at.
     """
 
     projection: Projection
-    sigma: float
-    curvature: float
-    t: float
-    share: float
-    floor: float
+    sigma: float  # beta0 follows the scores by this factor
+    curvature: float  # and alpha0 by one over this
+    t: float  # length of the last step, whose moves the blocks still have
+    share: float  # near negatives among the rows of a block
+    floor: float  # only negatives above it are looked at
 
     def split(self, block: Block, state: State) -> Split:
         """Sort rows of a block into near and held ones; kept by the block."""
@@ -98,43 +86,23 @@ def _nearest(xp: Any, distance: Any, count: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Rows of one block.
+    """Near and held rows of one block."""
 
-    Attributes
-    ----------
-    positive, negative : arrays
-        Near ones: places among the positives; rows.
-    active : array
-        Held places among the positives, with alpha > 0.
-    alpha, beta : arrays
-        Distances above their thresholds, of all positives and of the largest negatives.
-    rows : array
-        Where those negatives are.
-    free, capped : arrays
-        Held places among those negatives.
-    """
-
-    positive: Any
-    negative: Any
-    active: Any
-    alpha: Any
-    free: Any
-    beta: Any
-    rows: Any
-    capped: Any
+    positive: Any  # near: places among the positives
+    negative: Any  # near: rows
+    active: Any  # held: places among the positives with alpha > 0
+    alpha: Any  # of all positives, how far above their threshold
+    free: Any  # held: places among the largest negatives
+    beta: Any  # of the largest negatives, how far above their threshold
+    rows: Any  # of the largest negatives
+    capped: Any  # held: places among the largest negatives
 
 
 @dataclass(frozen=True, slots=True)
 class HeldMoments:
     """Reduction: counts, sums of distances, Gram matrices, sums and weighted sums of the rows that are held.
 
-    Attributes
-    ----------
-    near : Near
-    shifts : pair of ndarray
-        About the mean rows of the active and of the free.
-    strides : pair of int
-        Every so many-th row stands for the others in the Gram matrices.
+    Shifts and strides are those of `Curvature`.
     """
 
     near: Near
@@ -150,14 +118,14 @@ class HeldMoments:
         taken = [rows[::stride] for rows, stride in zip((active, free), self.strides, strict=True)]
         counts = np.array([x.shape[0] for x in (active, free, capped, *taken)], dtype=np.float64)
         above = xp.take(split.beta, split.capped, axis=0)
-        distances, own, other, *pulls = block.settle(
+        distances, own, other, *directions = block.settle(
             Deferred.stacked(*map(xp.sum, (alpha, beta, above))),
             *map(block.moments, taken, self.shifts),
             block.add(alpha, active),
             block.add(beta, free),
             block.add(xp.ones_like(above), capped),
         )
-        return (counts, distances, *own, *other, *pulls)
+        return (counts, distances, *own, *other, *directions)
 
 
 @dataclass(frozen=True, slots=True)

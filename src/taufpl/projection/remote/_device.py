@@ -28,47 +28,25 @@ _MOST_LOOKS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What `SolveOnDevice` tells.
-
-    Attributes
-    ----------
-    root : Root
-    moved : tuple of float
-        Products of the projected alpha and beta with the moves of their sources; 0 where there are none.
-    n_held : int
-        Entries of beta above the floor, or above a lower one where those were held already.
-    """
-
-    root: Root
-    moved: tuple[float, float]
-    n_held: int
-
-
-@dataclass(frozen=True, slots=True)
 class SolveOnDevice:
     """Task for blocks in one place: the answer, if there is one, and whether it takes entries below the floor.
 
     There is none where it is special: zero, or shared by the k largest entries. Entries are finite.
-
-    Attributes
-    ----------
-    alpha, beta : Source
-    floor : float
-        Entries of beta below are left out.
-    k, weight, balance : float
-        As in `Equation`.
     """
 
     alpha: Source
     beta: Source
-    floor: float
+    floor: float  # entries of beta below are left out
     k: int
     weight: float
-    balance: float
+    balance: float  # as in `Equation`
 
     def __call__(self, block: Block, state: State) -> Sums:
-        """An answer or None, which cannot be added to others, and a bool."""
+        """An answer or None, which cannot be added to others, and a bool.
+
+        The answer is the root, the products of alpha and beta with the moves of their sources (0 where there are none),
+        and the number of entries of beta above the floor, or above a lower one where those were held already.
+        """
         alpha = _Line(self.alpha.above(block, state, -math.inf, "alpha"))
         # This waits for the device, which sorts alpha meanwhile.
         beta = _Line(self.beta.above(block, state, self.floor, "beta"))
@@ -87,7 +65,7 @@ class SolveOnDevice:
             if not (parts[0] or parts[1]):
                 root = Root(level, u, mu, delta, self.k * (delta - mu))
                 moved = self._moved(block, state, root, alpha.above(places[0]), beta.above(places[1]))
-                return Found(root, moved, beta.size), False
+                return (root, moved, float(beta.size)), False
         return None, False
 
     def _moved(
@@ -107,19 +85,9 @@ class SolveOnDevice:
 
 
 class _Line:
-    """A vector in order, and what is known of it here.
+    """A vector in order, and what is known of it here."""
 
-    Attributes
-    ----------
-    entries : Ordered
-    turned, running : arrays
-        Its order.
-    size : int
-    known : ndarray of shape (3, p)
-        Ranks, ascending, with the turned entries there and the sums of those before.
-    """
-
-    known: Matrix
+    known: Matrix  # in three rows: ranks, ascending, the turned entries there, and the sums of those before
 
     def __init__(self, entries: Selected) -> None:
         assert isinstance(entries, Ordered)

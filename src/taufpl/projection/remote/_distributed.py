@@ -1,13 +1,13 @@
 """The weighted projection of vectors that lie in blocks, by few rounds of reductions.
 
 A round asks every block for the counts and excesses over many candidate thresholds at once and adds them up. Chords and
-tangents through them (`_pieces.py`) enclose the level, and thereby the thresholds, far more closely than the
+tangents through them (`_piecewise_linear.py`) enclose the level, and thereby the thresholds, far more closely than the
 candidates lie. Once few entries are left inside, they come to the caller, and the closed form on the pieces is exact.
 
 A candidate that equals an entry makes that entry known, however often it occurs. So where too many entries stay inside
 an interval, the next candidates are quantiles of them: ties are met exactly, the rest is cut by a factor.
 
-Where all entries lie in one place, in order, a guess is enough to solve the whole problem there (`_in_place.py`).
+Where all entries lie in one place, in order, a guess is enough to solve the whole problem there (`_device.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from taufpl.operators.remote import Blocks, Matrix, Reduction, Sums, Vector
 from taufpl.projection._thresholds import Thresholds, next_widths
 from taufpl.projection.remote._device import SolveOnDevice
-from taufpl.projection.remote._piecewise_linear import Equation, Pieces, Root, Samples, distinct
+from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Equation, Pieces, Root, Samples, distinct
 from taufpl.projection.remote._segments import Segment, assembled, moved_over
 from taufpl.projection.remote._tasks import Fetch, Look, Sample, Source
 
@@ -32,56 +32,27 @@ from taufpl.projection.remote._tasks import Fetch, Look, Sample, Source
 MOST_ENTRIES = 4096
 _MOST_ROUNDS = 40
 _PATIENCE = 8
-# Candidates around a guess, in units of the distance at which the answer is expected.
-_SCALES = 4.0 ** np.arange(-7, 2)
-_AROUND = np.concatenate((-_SCALES[::-1], [0.0], _SCALES))
 # Candidates below all others, in units of the range of those, where fewer than k entries lie above the lowest.
 _BELOW = 4.0 ** np.arange(-1, 8)
-# Candidates inside an interval that still holds too many entries.
-_INSIDE = np.linspace(0.0, 1.0, 18)[1:-1]
 _SLOW = 0.2
 _ROUNDING = 4e-15
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """An answer.
-
-    Attributes
-    ----------
-    thresholds : Thresholds
-    moved : tuple of float
-        Products of the projected alpha and beta with the moves of their sources.
-    sources : tuple of Source
-        Relative to origins near the thresholds; blocks still hold their largest entries.
-    local : tuple of float
-        Thresholds of alpha and of beta, relative to those origins.
-    floor : float
-        Blocks hold the entries of beta above it.
-    n_held : float
-        About how many these are; 0 where nobody knows.
-    """
+    """The pair that a search has found, in terms of thresholds."""
 
     thresholds: Thresholds
-    moved: tuple[float, float]
-    sources: tuple[Source, Source]
-    local: tuple[float, float]
-    floor: float = -math.inf
-    n_held: float = 0.0
+    moved: tuple[float, float]  # products of alpha and beta with the moves of their sources
+    sources: tuple[Source, Source]  # relative to origins near the thresholds; blocks still hold their largest entries
+    local: tuple[float, float]  # thresholds of alpha and of beta, relative to those origins
+    floor: float = -math.inf  # blocks hold the entries of beta above it
+    n_held: float = 0.0  # about how many these are; 0 where nobody knows
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What is projected.
-
-    Attributes
-    ----------
-    alpha, beta : Source
-    sizes : tuple of int
-        Entries of alpha and of beta over all blocks.
-    k : int
-    weight : float
-    """
+class ProjectionTask:
+    """What is projected: two vectors over all blocks, with their numbers of entries."""
 
     alpha: Source
     beta: Source
@@ -98,7 +69,7 @@ FirstRound = Callable[[Reduction], Sums]
 
 def project_by_rounds(
     blocks: Blocks,
-    task: Task,
+    task: ProjectionTask,
     guess: Thresholds | None = None,
     first: FirstRound | None = None,
     most: int = MOST_ENTRIES,
@@ -108,7 +79,7 @@ def project_by_rounds(
     Parameters
     ----------
     blocks : Blocks
-    task : Task
+    task : ProjectionTask
     guess : Thresholds, default=None
         Near which the answer is expected; its widths tell how near.
     first : callable, default=None
@@ -120,7 +91,7 @@ def project_by_rounds(
 
 
 class _Search:
-    def __init__(self, blocks: Blocks, task: Task, most: int) -> None:
+    def __init__(self, blocks: Blocks, task: ProjectionTask, most: int) -> None:
         self.blocks = blocks
         self.task = task
         self.most = most
@@ -172,8 +143,8 @@ class _Search:
             if answer is not None:
                 return answer
             run = self.blocks.reduce
-        beta = np.concatenate((_AROUND * width[1], guess.cap + _AROUND * width[2]))
-        self._look(_AROUND * max(width[0], 1e-9 * abs(self.origins[0])), beta, run)
+        beta = np.concatenate((AROUND * width[1], guess.cap + AROUND * width[2]))
+        self._look(AROUND * max(width[0], 1e-9 * abs(self.origins[0])), beta, run)
         return None
 
     def _place(self, origins: tuple[float, float]) -> None:
@@ -210,7 +181,7 @@ class _Search:
             found, is_lower = run(SolveOnDevice(*self.sources, factor * floor, task.k, task.weight, self.balance))
             if found is not None:
                 self.floors = (-math.inf, factor * floor)
-                return self._answer(found.root, found.moved, float(found.n_held))
+                return self._answer(*found)
             if not is_lower:
                 return None
             run = self.blocks.reduce
@@ -280,7 +251,7 @@ class _Search:
     def _edges_inside(self, brackets: Brackets) -> Edges:
         edges = []
         for intervals in brackets:
-            parts = [np.concatenate(([low], low + (high - low) * _INSIDE, [high])) for low, high in intervals]
+            parts = [np.concatenate(([low], low + (high - low) * INSIDE, [high])) for low, high in intervals]
             edges.append(np.concatenate(parts) if parts else np.empty(0))
         return edges[0], edges[1]
 

@@ -19,6 +19,12 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
+# Candidates around a guess, in units of the distance at which the answer is expected.
+_SCALES = 4.0 ** np.arange(-7, 2)
+AROUND = np.concatenate((-_SCALES[::-1], [0.0], _SCALES))
+# Candidates inside an interval that still holds too many entries, as shares of it.
+INSIDE = np.linspace(0.0, 1.0, 18)[1:-1]
+
 
 def distinct(values: Vector) -> Vector:
     """Numbers in ascending order, each once: `numpy.unique` without the rest of it, which takes longer than this."""
@@ -31,19 +37,11 @@ def distinct(values: Vector) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A convex and decreasing function with corners.
+    """A convex and decreasing function with p corners."""
 
-    Attributes
-    ----------
-    at, value : ndarray of shape (p,)
-        Corners, ascending, and the function there.
-    count : ndarray of shape (p + 1,)
-        Minus the slope: left of the first corner, between corners, right of the last; descending.
-    """
-
-    at: Vector
-    value: Vector
-    count: Vector
+    at: Vector  # corners, ascending
+    value: Vector  # the function there
+    count: Vector  # minus the slopes, p + 1 of them: left of the first corner, between corners, right of the last
 
     def __call__(self, t: Vector) -> Vector:
         """The function, entry by entry."""
@@ -63,22 +61,12 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """The excess of a vector over some thresholds, known exactly.
+    """The excess of a vector over some thresholds, known exactly."""
 
-    Attributes
-    ----------
-    at : ndarray
-        Thresholds, ascending, each once.
-    n_above, n_from : ndarray
-        Entries above a threshold, and at it or above.
-    excess : ndarray
-        Sum of [x - threshold]_+.
-    """
-
-    at: Vector
-    n_above: Vector
-    n_from: Vector
-    excess: Vector
+    at: Vector  # thresholds, ascending, each once
+    n_above: Vector  # entries above a threshold
+    n_from: Vector  # entries at it or above
+    excess: Vector  # sum of [x - threshold]_+
 
     def joined(self, other: Samples) -> Samples:
         """Both, in order."""
@@ -131,15 +119,9 @@ class Root:
 
 
 class Equation:
-    """Psi for a pair of functions.
+    """Psi for the functions S of alpha and G of beta, each relative to an origin.
 
-    Parameters
-    ----------
-    alpha, beta : Pieces
-        S and G, each relative to an origin.
-    k, weight : float
-    balance : float
-        Minus (origin of beta + weight * origin of alpha).
+    The balance is minus (origin of beta + weight * origin of alpha).
     """
 
     def __init__(self, alpha: Pieces, beta: Pieces, k: float, weight: float, balance: float) -> None:

@@ -12,22 +12,13 @@ from taufpl.projection.remote._piecewise_linear import Pieces
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """All that is known between two thresholds.
-
-    Attributes
-    ----------
-    low, high : float
-    sums : ndarray of shape (4,)
-        Count, excess, moves and excess times moves of the entries at `high` or above.
-    entries, moves : ndarray
-        Of the entries in between, ascending.
-    """
+    """All that is known between two thresholds."""
 
     low: float
     high: float
-    sums: Vector
-    entries: Vector
-    moves: Vector
+    sums: Vector  # count, excess, moves and excess times moves of the entries at `high` or above
+    entries: Vector  # in between, ascending
+    moves: Vector  # of these
 
     @classmethod
     def of(cls, low: float, high: float, sums: Vector, parts: list[Matrix]) -> Segment:

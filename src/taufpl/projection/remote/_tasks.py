@@ -13,22 +13,12 @@ from taufpl.operators.remote import Block, Deferred, Matrix, Selected, State, Su
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A vector as a combination of vectors in the state of the blocks: offset + sum of factor * state[name].
-
-    Attributes
-    ----------
-    offset : float
-    terms : tuple of (factor, name)
-    among : str or None
-        Name of the mask of the entries that count; None: all.
-    moves : str or None
-        Name of a vector whose product with the projection is wanted.
-    """
+    """A vector as a combination of vectors in the state of the blocks: offset + sum of factor * state[name]."""
 
     offset: float
     terms: tuple[tuple[float, str], ...]
-    among: str | None = None
-    moves: str | None = None
+    among: str | None = None  # name of the mask of the entries that count; None: all
+    moves: str | None = None  # name of a vector whose product with the projection is wanted
 
     def above(self, block: Block, state: State, floor: float, slot: str) -> Selected:
         """Entries above a floor. They stay with the block under `slot`, for as long as its vectors stay the same."""

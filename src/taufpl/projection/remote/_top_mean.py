@@ -11,27 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from taufpl.operators.remote import Block, Blocks, State, Sums, Vector
-from taufpl.projection.remote._piecewise_linear import Samples
+from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Samples
 from taufpl.projection.remote._tasks import Source
 
 _MOST_ROUNDS = 30
-_SCALES = 4.0 ** np.arange(-7, 2)
-AROUND = np.concatenate((-_SCALES[::-1], [0.0], _SCALES))
-_INSIDE = np.linspace(0.0, 1.0, 18)[1:-1]
 _OUTSIDE = 4.0 ** np.arange(8)
 _ROUNDING = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
 class TopMean:
-    """Bounds on T_k, and where they were found.
-
-    Attributes
-    ----------
-    lower, upper : float
-    at : float
-        Threshold of the upper bound: about the k-th largest entry.
-    """
+    """Bounds on T_k, and the threshold of the upper one: about the k-th largest entry."""
 
     lower: float
     upper: float
@@ -133,4 +123,4 @@ def _next_edges(samples: Samples, k: int) -> Vector:
     low, high = float(at[max(i, 0)]), float(at[i + 1])
     below = samples.tangents()
     corner = float(below.at[np.argmin(below.at + below.value / k)])
-    return np.append(low + (high - low) * _INSIDE, corner)
+    return np.append(low + (high - low) * INSIDE, corner)
