@@ -173,9 +173,10 @@ def test_says_when_entries_below_the_floor_are_needed(convert):
         assert (found is not None) == enough
         assert is_lower != enough
         if enough:
-            assert found.root.mu == pytest.approx(answer.mu, abs=1e-11)
-            assert found.root.u == pytest.approx(answer.lam / 2.0, abs=1e-11)
-            assert found.n_held == np.sum(beta >= floor)
+            root, _, n_held = found
+            assert root.mu == pytest.approx(answer.mu, abs=1e-11)
+            assert root.u == pytest.approx(answer.lam / 2.0, abs=1e-11)
+            assert n_held == np.sum(beta >= floor)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Losses of a margin u, with what the dual needs to know of them.
+"""Losses of a margin u and their conjugates.
 
 A new loss is one class here. It must be convex, decreasing, differentiable, at least 1 at u = 0 and finite there.
 """

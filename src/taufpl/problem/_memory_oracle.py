@@ -25,7 +25,7 @@ _KEY = "oracle"
 _FADING = 0.8
 # Share of the negatives that a working set has at least: the steps of the solver would otherwise grow with the rows.
 _LEAST_FOLLOWED = 0.015
-# H is formed and factored where that costs at most so many passes in arithmetic, or has few features anyway.
+# H is formed and factored for few features, and for more where that costs no more arithmetic than this many passes.
 _FEW_FEATURES = 1000
 _MOST_FEATURES = 5000
 _FACTOR_PASSES = 40.0

@@ -58,7 +58,7 @@ class Moments:
 class RunningMoments:
     """Moments of a set of rows that changes a little at a time: only rows that come or go are read.
 
-    What rounding adds up is bounded by starting afresh once as many rows have come and gone as half of the set.
+    Rounding errors stay bounded: once as many rows have come and gone as half of the set, it is read afresh.
     """
 
     def __init__(self, operator: Operator) -> None:

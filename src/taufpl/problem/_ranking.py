@@ -80,7 +80,7 @@ class OptimalityResiduals:
 
 
 class BaseRankingProblem(ABC):
-    """What the ranking problem is for rows in memory and for remote rows alike.
+    """The ranking problem, for rows in memory and for remote rows alike.
 
     Attributes
     ----------

@@ -112,15 +112,10 @@ def project_topk_simplex(
     inputs = as_vectors(alpha=alpha, beta=beta)
     count = check_k(k, inputs[1].size)
     weight = check_weight(weight)
-    outputs = check_out(out, inputs, ("alpha", "beta"))
-
-    def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
-        return kernels.topk_simplex(x[0], x[1], count, weight, to[0], to[1], as_guess(guess, weight, scale))
-
-    answer = _run(kernel, detached(inputs, outputs), outputs, ("alpha", "beta"))
-    if not return_thresholds:
-        return outputs[0], outputs[1]
-    return outputs[0], outputs[1], _thresholds(answer, weight, count, guess)
+    first, second = check_out(out, inputs, ("alpha", "beta"))
+    given = detached(inputs, (first, second))
+    thresholds = project_topk_simplex_into(given[0], given[1], count, weight, guess, (first, second))
+    return (first, second, thresholds) if return_thresholds else (first, second)
 
 
 def project_topk_simplex_into(
@@ -242,7 +237,7 @@ def project_capped_simplex(
 
 
 def _run(kernel: Kernel, inputs: Vectors, outputs: Vectors, names: tuple[str, ...]) -> tuple[float, ...]:
-    """Call the kernel; look after what it reports instead of an answer."""
+    """Call the kernel; handle the exits where it has no answer."""
     answer = kernel(inputs, outputs, 1.0)
     if answer[0] == kernels.OVERFLOW:
         answer = _run_scaled(kernel, inputs, outputs)

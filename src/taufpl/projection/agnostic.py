@@ -7,43 +7,13 @@ many decades apart that this loses the sum, an ArithmeticError says so. NumPy ar
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from taufpl.projection._checks import check_k, check_total, check_weight
-from taufpl.projection._level_equation import Above, InfeasibleError, Kind, Problem, Solution, solve
+from taufpl.projection._level_equation import ArrayReductions, InfeasibleError, Kind, LevelEquation, Solution
 
-
-class ArrayReductions:
-    """Reductions over one array, minus an origin. Only scalars leave the device."""
-
-    def __init__(self, x: Any, xp: Any, origin: float = 0.0) -> None:
-        self.xp = xp
-        self.x = xp.astype(x, xp.float64) - origin
-
-    def above(self, threshold: float) -> Above:
-        """Count and add up what lies above a threshold."""
-        over = self.x - threshold
-        excess = self.xp.sum(self.xp.where(over > 0, over, self.xp.zeros_like(over)))
-        return Above(self._count(self.x > threshold), self._count(self.x >= threshold), float(excess))
-
-    def total(self) -> tuple[int, float]:
-        """Count and add up all finite entries."""
-        finite = self.xp.isfinite(self.x)
-        kept = self.xp.where(finite, self.x, self.xp.zeros_like(self.x))
-        return self._count(finite), float(self.xp.sum(kept))
-
-    def smallest_above(self, threshold: float) -> float:
-        """The least entry greater than a threshold; inf if there is none."""
-        nothing = self.xp.full_like(self.x, math.inf)
-        return float(self.xp.min(self.xp.where(self.x > threshold, self.x, nothing)))
-
-    def largest_below(self, threshold: float) -> float:
-        """The largest entry less than or equal to a threshold; -inf if there is none."""
-        nothing = self.xp.full_like(self.x, -math.inf)
-        return float(self.xp.max(self.xp.where(self.x <= threshold, self.x, nothing)))
-
-    def _count(self, condition: Any) -> int:
-        return int(self.xp.sum(self.xp.astype(condition, self.xp.int64)))
+__all__ = ["ArrayReductions", "project_capped_simplex", "project_topk_cone", "project_topk_simplex"]
 
 
 def project_topk_simplex(
@@ -78,8 +48,8 @@ def project_topk_simplex(
     count = check_k(k, beta.shape[0])
     weight = check_weight(weight)
 
-    def problem(u: float, v: float) -> Problem:
-        return Problem(
+    def problem(u: float, v: float) -> LevelEquation:
+        return LevelEquation(
             Kind.SIMPLEX,
             ArrayReductions(beta, xp, v),
             v,
@@ -128,8 +98,8 @@ def project_capped_simplex(beta: Any, total: float, cap: float, *, xp: Any | Non
 
 
 def _project_beta(beta: Any, xp: Any, kind: Kind, k: float, total: float, cap: float | None = None) -> Any:
-    def problem(u: float, v: float) -> Problem:
-        return Problem(kind, ArrayReductions(beta, xp, v), v, k, total=total)
+    def problem(u: float, v: float) -> LevelEquation:
+        return LevelEquation(kind, ArrayReductions(beta, xp, v), v, k, total=total)
 
     _, v, answer = _solve_twice(problem)
     if answer.total == 0.0:
@@ -140,12 +110,12 @@ def _project_beta(beta: Any, xp: Any, kind: Kind, k: float, total: float, cap: f
     return xp.astype(written, beta.dtype)
 
 
-def _solve_twice(problem: Any) -> tuple[float, float, Solution]:
+def _solve_twice(problem: Callable[[float, float], LevelEquation]) -> tuple[float, float, Solution]:
     """Once to find out where the thresholds are, once more with them as origins: differences are exact there."""
-    rough = solve(problem(0.0, 0.0))
+    rough = problem(0.0, 0.0).solve()
     u = rough.u if math.isfinite(rough.u) else 0.0
     v = rough.v if math.isfinite(rough.v) else 0.0
-    return u, v, solve(problem(u, v))
+    return u, v, problem(u, v).solve()
 
 
 def _clip(vector: ArrayReductions, offset: float, cap: float) -> Any:

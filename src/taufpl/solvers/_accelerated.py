@@ -57,7 +57,7 @@ class Accelerated:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A dual pair with what the passes tell of it: v, and the scores of w = v/(m reg)."""
+    """A dual pair, its dual direction v, and the scores of w = v/(m reg): two passes."""
 
     alpha: Vector
     beta: Vector

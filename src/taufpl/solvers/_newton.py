@@ -17,16 +17,16 @@ from taufpl.solvers._result import Callback, Result, Status, Tracker, Vector
 _MOST_INNER_STEPS = 12
 _SHORT_STEP = 0.3
 _EASIER = 0.2
-# After so many iterations without a better gap, rounding has the last word.
+# Iterations without a better gap after which rounding has the last word.
 _PATIENCE = 60
-# Where a step comes out shorter than this, or an inner problem takes so many, the piecewise model takes over. The first
-# inner problem, on the way from w = 0, may take more of them.
+# Where a step comes out shorter than this, or an inner problem takes this many steps, the piecewise model takes over.
+# The first inner problem, on the way from w = 0, may take more of them.
 _FULL_STEP = 0.45
 _MANY_INNER_STEPS = 3
 _MANY_FIRST_STEPS = 6
 # A bound on P is made exact where it leaves more of the gap open than this share.
 _MOST_SLACK = 0.1
-# Rounding of single-precision scores may spoil a certificate so many times before the solver gives up.
+# Certificates that rounding of single-precision scores may spoil before the solver gives up.
 _MOST_CERTIFICATES = 6
 # Threads of BLAS cost more than they bring in matrices up to this size.
 _ONE_THREAD_FEATURES = 2000
@@ -45,11 +45,11 @@ class Pace:
     inner : float
         How large the inner share of the gap may be beside the proximal one when the centre moves.
     growth : tuple of pairs
-        Sigma grows by this factor after an inner problem that took up to so many steps.
+        Numbers of steps and factors: sigma grows by the factor of the first number that the last inner problem kept to.
     slow_growth : float
-        And by this one after any longer.
+        The factor after a longer one.
     short_steps : int
-        After so many short steps in a row sigma is lowered.
+        Short steps in a row after which sigma is lowered.
     """
 
     sigma: float

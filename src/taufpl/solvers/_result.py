@@ -1,4 +1,4 @@
-"""What a solver returns, and the history that it keeps while it runs."""
+"""The result of a solver, and the history that it keeps while it runs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Tracker:
     def relay(self, record: Record) -> None:
         """Pass on a line from the same problem in other coordinates, but for one that is small enough to end the run.
 
-        What ends a run must have been seen here.
+        The line that ends a run must come from the problem itself.
         """
         if record.gap > self.tol:
             self._write(record.primal, record.dual, record.gap)

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# A Gram matrix of so many rows a feature, and so many in any case, is accurate to two or three per cent.
+# A Gram matrix of this many rows a feature, and of this many at least, is accurate to two or three per cent.
 _ROWS_PER_FEATURE = 2000
 _LEAST_ROWS = 50_000
-# At most so many rows and values of a working set travel.
+# Rows and values of a working set that travel at most.
 _MOST_NEAR = 6000
 _MOST_NEAR_VALUES = 4_000_000
 
 
 class BlockHessian:
-    """Moments of the active and of the free rows at a point, and what follows from them."""
+    """Moments of the active and of the free rows at a point; Newton directions and working sets from them."""
 
     def __init__(self, oracle: BlockOracle, totals: Totals) -> None:
         self.oracle, self.problem, self.blocks = oracle, oracle.problem, oracle.blocks
@@ -55,13 +55,13 @@ class BlockHessian:
         return max(1, counts[0] // self._most_rows), max(1, counts[1] // self._most_rows)
 
     def task(self, projection: Projection, counts: tuple[int, int, int]) -> DeferredReduction:
-        """What to ask blocks for; the counts of the classes need only be about right."""
+        """The reduction that blocks are asked for; the counts of the classes need only be about right."""
         if not self.oracle.factored:
             return RowSums(projection)
         return Curvature(projection, (self._active.mean, self._free.mean), self._strides(counts))
 
     def take(self, point: BlockPoint, found: Sums) -> None:
-        """Take in what blocks have answered."""
+        """Take in the answer of the blocks."""
         self.point = point
         n_active, n_free, _ = point.counts
         n_rows = self.blocks.shape[0]
@@ -137,7 +137,7 @@ class BlockHessian:
         projection, now = point.projection, point.projection.thresholds
         size = min(size, _MOST_NEAR, max(200, _MOST_NEAR_VALUES // problem.n_features))
         n_below = projection.n_held - point.counts[1] - point.counts[2]
-        # What blocks hold anyway is enough, or else all within reach of one step from zero to the cap.
+        # The entries that blocks hold anyway are enough, or else all within reach of one step from zero to the cap.
         floor = projection.floor if n_below >= size else projection.local[1] - now.cap
         near = Near(projection, oracle.sigma, oracle.curvature, t, size / blocks.shape[0], min(floor, projection.floor))
         shifts = (self._active.mean, self._free.mean)

@@ -31,7 +31,7 @@ from taufpl.projection.remote import FirstRound, Projection, project_by_rounds
 Vector = NDArray[np.float64]
 
 _KEY = "oracle"
-# H is formed and factored up to so many features: its Gram matrices travel, from every block.
+# Features up to which H is formed and factored: its Gram matrices travel, from every block.
 _MOST_FEATURES = 2000
 
 

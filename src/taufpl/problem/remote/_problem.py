@@ -8,8 +8,8 @@ The mathematics is that of `_ranking.py`. Two things are bounds here instead of 
   beta' = min([beta0 - mu]_+, cap) and S_b = sum beta' >= k cap, beta = beta' (sum alpha) / S_b. So the dual value
   belongs to a feasible pair.
 
-The loss is taken as the one whose conjugate is (c/2) a^2 - b a on a >= 0, which is l(u) = [b - u]_+^2 / (2 c): what a
-block has to tell of it is a count and two sums.
+The loss is taken as the one whose conjugate is (c/2) a^2 - b a on a >= 0, which is l(u) = [b - u]_+^2 / (2 c): a
+block describes it by a count and two sums.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taufpl.problem.remote._tasks import Begin, Both, ClassSums, EvaluatePair, K
 from taufpl.projection import Thresholds
 from taufpl.projection.remote import AROUND, Projection, ProjectionTask, Samples, Source, TopMean, top_mean_by_rounds
 
-# T_k counts as known when its bounds are so close, relative to the scores' size.
+# T_k counts as known when its bounds are this close, relative to the scores' size.
 _EXACT = 1e-12
 
 
@@ -52,7 +52,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class BlockPoint(Point):
-    """A point, and what the blocks told of its pair."""
+    """A point, with the sums over all blocks that describe its pair."""
 
     projection: Projection
     counts: tuple[int, int, int]  # rows that are active, free, capped

@@ -1,4 +1,4 @@
-"""What a solver asks blocks of rows to do.
+"""The tasks that the oracle over remote rows gives to blocks.
 
 The state of a block:
 
@@ -40,7 +40,7 @@ def labelled(block: Block, is_positive: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Change and reduction: all scores are 0, the centre is constant; then what follows."""
+    """Change and reduction: all scores are 0, the centre is constant; then the reduction."""
 
     centre: float
     then: Reduction
@@ -70,7 +70,7 @@ class Rescore:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Change and reduction: go t along the last step and take the scores of a new one; then what follows. One pass."""
+    """Change and reduction: go t along the last step and take the scores of a new one; then the reduction. One pass."""
 
     t: float
     step: Vector
@@ -117,7 +117,7 @@ def _dense(source: Source, block: Block, state: State) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recentre:
-    """Change and reduction: beta, of a pair or as it was kept, becomes the centre; then what follows."""
+    """Change and reduction: beta, of a pair or as it was kept, becomes the centre; then the reduction."""
 
     pair: Pair | None
     then: Reduction
@@ -162,7 +162,7 @@ class Both(_Settled):
     second: DeferredReduction
 
     def deferred(self, block: Block, state: State) -> Deferred:
-        """What the first returns, then the second."""
+        """The answer of the first, then that of the second."""
         asked = (self.first.deferred(block, state), self.second.deferred(block, state))
         return Deferred.together(asked, lambda first, second: (*first, *second))
 
@@ -241,7 +241,7 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatePair(_Settled):
-    """Reduction: the dual direction of a pair, and what a certificate takes.
+    """Reduction: the dual direction of a pair, and the sums of a certificate.
 
     The scores are those of all negatives and of the positives; `edges` are candidates for the k-th largest score, and
     positives that score less than `bend` have a loss.

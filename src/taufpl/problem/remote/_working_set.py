@@ -76,7 +76,7 @@ class Near:
 
 
 def _nearest(xp: Any, distance: Any, count: int) -> Any:
-    """Mask of the smallest entries, about so many of them."""
+    """Mask of about `count` smallest entries."""
     if count >= distance.shape[0]:
         return xp.ones_like(distance, dtype=xp.bool)
     if count == 0:

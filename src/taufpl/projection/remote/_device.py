@@ -2,9 +2,9 @@
 
 On a device a round trip costs as much as thousands of operations on a host, and a launch as much as a dozen. So the
 entries are sorted there, with their sums, and the search works on few of them here. Chords of the excess go through
-every so many-th entry first; a compiled sweep (`_kernels/_chords.pyx`) solves the projection for them. The entries on
-the chords where its thresholds lie come next, all of them where they are few, and so on. A chord between neighbours is
-exact: where all three thresholds lie on such chords, so is the answer.
+a regular sample of the entries first; a compiled sweep (`_kernels/_chords.pyx`) solves the projection for them. The
+entries on the chords where its thresholds lie come next, all of them where they are few, and so on. A chord between
+neighbours is exact: where all three thresholds lie on such chords, so is the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taufpl.projection.remote._tasks import Source
 
 # Entries of each vector that the first chords go through, and of each chord that is looked at more closely.
 _SAMPLE, _CLOSER_SAMPLE = 256, 64
-# Up to so many entries of a chord come all at once.
+# Entries of a chord that come all at once.
 _MANY = 4096
 _MOST_LOOKS = 12
 

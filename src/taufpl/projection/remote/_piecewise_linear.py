@@ -76,7 +76,7 @@ class Samples:
         return Samples(at, above, upward, excess)
 
     def chords(self, size: int) -> Pieces:
-        """The function from above, for a vector of so many entries."""
+        """The function from above, for a vector of `size` entries."""
         slopes = (self.excess[:-1] - self.excess[1:]) / (self.at[1:] - self.at[:-1])
         # Of a short chord, rounding leaves little; the tangents at both ends know better.
         slopes = np.minimum(np.maximum(slopes, self.n_from[1:]), self.n_above[:-1])

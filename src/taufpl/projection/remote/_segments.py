@@ -1,4 +1,4 @@
-"""What is known of the excess over a threshold between two thresholds: the entries in between, one by one."""
+"""The excess over a threshold between two thresholds, from the entries in between, one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Segment:
 
     @classmethod
     def of(cls, low: float, high: float, sums: Vector, parts: list[Matrix]) -> Segment:
-        """Put together what blocks have sent."""
+        """Put together the entries of all blocks."""
         if len(parts) == 1:
             return cls(low, high, sums, parts[0][0], parts[0][1])
         entries, moves = np.concatenate(parts, axis=1)

@@ -93,7 +93,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Task, to be gathered: every so many-th entry of both vectors, sorted."""
+    """Task, to be gathered: a regular sample of both vectors, sorted."""
 
     alpha: Source
     beta: Source

@@ -83,7 +83,7 @@ def top_mean_by_rounds(
     blocks : Blocks
     source : Source
     k, size : int
-        Entries that count, of so many.
+        Entries that count, and all entries.
     guess, width : float
         Where the k-th largest entry is expected, and about how far from there it may be.
     accuracy : float
