@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,20 @@ _LEAST_FOLLOWED = 0.015
 _FEW_FEATURES = 1000
 _MOST_FEATURES = 5000
 _FACTOR_PASSES = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The end of a solve, without the problem: `RankingProblem.kept` must not keep the rows alive."""
+
+    k: int
+    coef: Vector
+    scores: Pair
+    alpha: Vector
+    beta: Vector
+    squared_norm: float
+    running: tuple[RunningMoments, RunningMoments] | None
+    mobility: Pair
 
 
 class BestPair:
@@ -89,12 +104,17 @@ class MemoryOracle(Oracle):
 
     def _start_warm(self, start: Any, sigma: float) -> None:
         problem, kept = self.problem, self.problem.kept.get(_KEY)
-        before = kept if isinstance(kept, MemoryOracle) else None
+        before = kept if isinstance(kept, _Kept) else None
         if before is not None:
             self.running = None if before.running is None else (copy(before.running[0]), copy(before.running[1]))
             self.mobility = before.mobility[0].copy(), before.mobility[1].copy()
-        if before is not None and before.problem.k == problem.k and before.has_pair(start.alpha, start.beta):
-            alpha, beta, squared = start.alpha, start.beta, before.best.squared_norm
+        if (
+            before is not None
+            and before.k == problem.k
+            and np.array_equal(before.alpha, start.alpha)
+            and np.array_equal(before.beta, start.beta)
+        ):
+            alpha, beta, squared = start.alpha, start.beta, before.squared_norm
         else:
             alpha, beta = project_topk_simplex(start.alpha, start.beta, problem.k)
             dual_direction = problem.combine(alpha, beta)
@@ -109,14 +129,13 @@ class MemoryOracle(Oracle):
         cap = max(float(self.centre.sum()), 1e-300) / problem.k
         self.sigma = self.warm_sigma(sigma * cap, cap, start.sigma)
 
-    def has_pair(self, alpha: Vector, beta: Vector) -> bool:
-        """Whether this is the best pair."""
-        return np.array_equal(self.best.alpha, alpha) and np.array_equal(self.best.beta, beta)
-
     def finish(self) -> Pair:
         """Leave what is known to the next solve on these rows; return a copy of the best pair."""
-        self.problem.kept[_KEY] = self
-        return self.best.alpha.copy(), self.best.beta.copy()
+        best = self.best
+        pair = (best.alpha, best.beta)
+        end = (self.problem.k, self.coef, self.scores, *pair, best.squared_norm, self.running, self.mobility)
+        self.problem.kept[_KEY] = _Kept(*end)
+        return best.alpha.copy(), best.beta.copy()
 
     def tighten(self) -> None:
         """Nothing is left to do: primal values are exact."""

@@ -13,14 +13,13 @@ Where the centre moves, a projection around the new one, another two or three ro
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.operators.remote import Reduction, Sums
-from taufpl.problem._oracle import Oracle, WorkingSet
 from taufpl.problem._ranking import Certificate
 from taufpl.problem.remote._hessian import BlockHessian
 from taufpl.problem.remote._problem import BlockPoint, BlockRankingProblem, Top, Totals
@@ -31,20 +30,27 @@ from taufpl.projection.remote import FirstRound, Projection, project_by_rounds
 Vector = NDArray[np.float64]
 
 _KEY = "oracle"
-# Features up to which H is formed and factored: its Gram matrices travel, from every block.
-_MOST_FEATURES = 2000
 
 
-class BlockOracle(Oracle):
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The end of a solve, without the problem: the point that the states of the blocks belong to."""
+
+    totals: Totals
+    coef: Vector
+    t: float
+    direction: Vector
+    point: BlockPoint
+    sigma: float
+
+
+class BlockOracle(BlockHessian):
     """psi over blocks of rows. The point is `coef` + `t` `direction`, as the blocks have it."""
 
     model_is_cheap = False
-    point: BlockPoint
 
     def __init__(self, problem: BlockRankingProblem) -> None:
         super().__init__(problem)
-        self.problem, self.blocks = problem, problem.blocks
-        self.factored = problem.n_features <= _MOST_FEATURES
         self.coef = self.direction = np.zeros(problem.n_features)
         self.t = 0.0
         self.tried: dict[float, Projection] = {}
@@ -56,33 +62,34 @@ class BlockOracle(Oracle):
 
     def start(self, start: Any | None, sigma: float) -> None:
         """Go to w = 0 with the even pair; or, given a start, on from where the last solve on these blocks ended."""
-        problem, before = self.problem, self.problem.kept.get(_KEY)
-        if start is None or not isinstance(before, BlockOracle):
+        problem, kept = self.problem, self.problem.kept.get(_KEY)
+        if start is None or not isinstance(kept, _Kept):
             self.totals: Totals = problem.begin()
-            self.hessian = BlockHessian(self, self.totals)
+            self._forget(self.totals)
             self.sigma = sigma * problem.full_total / problem.k
             self.point = problem.first_point(self.totals, self.sigma)
             return
-        self.totals, self.coef, self.t, self.direction = before.totals, before.coef, before.t, before.direction
-        self.hessian = BlockHessian(self, self.totals)
-        self.point, self.sigma = before.point, before.sigma
+        self.totals, self.coef, self.t, self.direction = kept.totals, kept.coef, kept.t, kept.direction
+        self._forget(self.totals)
+        self.point, self.sigma = kept.point, kept.sigma
         cap = max(self.point.theta * self.point.total, 1e-300) / problem.k
-        self._recentre(None, self.warm_sigma(sigma * cap, cap, before.sigma))
+        self._recentre(None, self.warm_sigma(sigma * cap, cap, kept.sigma))
         self._evaluate(self.point.top)
 
     def finish(self) -> tuple[None, None]:
         """Leave the point to the next solve; the pair stays with the blocks."""
-        self.problem.kept[_KEY] = self
+        end = (self.totals, self.coef, self.t, self.direction, self.point, self.sigma)
+        self.problem.kept[_KEY] = _Kept(*end)
         return None, None
 
     # Values.
 
     def _evaluate(self, top: Top, *, curvature: bool = False) -> None:
         """Take the last projection as the point's."""
-        also = self.hessian.task(self.projection, self.point.counts) if curvature else None
+        also = self._curvature_task(self.projection, self.point.counts) if curvature else None
         self.point, found = self.problem.evaluate(self.here, self.projection, self.t, top, also)
         if curvature:
-            self.hessian.take(self.point, found)
+            self._take(self.point, found)
 
     def tighten(self) -> None:
         """Make the present primal value exact. A few rounds, no pass."""
@@ -142,26 +149,23 @@ class BlockOracle(Oracle):
 
     def step(self, direction: Vector, expected: Thresholds | None) -> None:
         """Note a step; its pass is part of the first projection along it."""
-        gone, self.coef, self.t, self.direction = self.t, self.here, 0.0, direction
+        self.gone, self.coef, self.t, self.direction = self.t, self.here, 0.0, direction
         self.expected, self.tried = expected, {}
-
-        def after_step(task: Reduction) -> Sums:
-            self.blocks.count(1.0)
-            return self.blocks.change_and_reduce(Step(gone, direction, task))
-
-        self._first: FirstRound = after_step
 
     def project(self, t: float) -> float:
         """Find the pair at w + t step; return the product of its dual direction with the step."""
-        guess, first = self.expected, self._first
+        guess, first = self.expected, self._take_step if not self.tried else None
         if self.tried:
             nearest = min(self.tried, key=lambda other: abs(other - t))
             guess = _between(self.point.projection.thresholds, nearest, self.tried[nearest].thresholds, t)
         self.n_projections += 1
         task = self.problem.task(self.sigma, t)
-        found = project_by_rounds(self.blocks, task, guess, None if self.tried else first)
-        self.tried[t] = found
+        found = self.tried[t] = project_by_rounds(self.blocks, task, guess, first)
         return found.moved[0] - found.moved[1]
+
+    def _take_step(self, task: Reduction) -> Sums:
+        self.blocks.count(1.0)
+        return self.blocks.change_and_reduce(Step(self.gone, self.direction, task))
 
     def accept(self, t: float) -> None:
         """Go to w + t step."""
@@ -174,20 +178,6 @@ class BlockOracle(Oracle):
         total = self.projection.thresholds.total
         drift = t * self.projection.moved[1] / total if total > 0 else 0.0
         self._evaluate(Top(top.mean + drift, top.at + drift, max(top.width, abs(drift), 1e-9)))
-
-    # The generalised Hessian.
-
-    def newton_step(self, gradient: Vector, enough: float) -> tuple[Vector, Thresholds | None]:
-        """-H^-1 gradient, factored or by conjugate gradients, and the thresholds if no row changed its class."""
-        hessian, point = self.hessian, self.point
-        if hessian.point is not point:
-            hessian.take(point, self.blocks.reduce(hessian.task(point.projection, point.counts)))
-        step = hessian.direction(point, gradient, enough)
-        return step, hessian.foresee(point, step)
-
-    def working_set(self, size: int) -> WorkingSet:
-        """Fetch the rows nearest to a change of class, and the moments of the others."""
-        return self.hessian.working_set(self.point, self.t, size)
 
 
 def _between(before: Thresholds, tried: float, there: Thresholds, t: float) -> Thresholds | None:
