@@ -45,18 +45,9 @@ _MOST_LIFTS = 8
 def rank_one(
     counts: tuple[int, int, int], means: tuple[Vector, Vector, Vector], k: int, weight: float
 ) -> tuple[Vector, float] | None:
-    """Vector z and 1/rho of the last term of H.
+    """Vector z and 1/rho of the last term of H, from the counts and mean rows of A, F and D.
 
-    Parameters
-    ----------
-    counts, means
-        Of the active positives A, the free negatives F and the capped ones D.
-    k, weight
-        Of the projection.
-
-    Returns
-    -------
-    (z, 1/rho), or None where the term is absent: F is empty and D is not k rows, or A is empty.
+    None where the term is absent: F is empty and D is not k rows, or A is empty.
     """
     n_active, n_free, n_capped = counts
     if n_active == 0 or (n_free == 0 and n_capped != k):

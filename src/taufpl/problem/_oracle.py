@@ -39,51 +39,25 @@ _WARM_SIGMA = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point w, the pair that maximises psi's inner problem there, and their values.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d,)
-    dual_direction : ndarray of shape (d,)
-        v of the pair.
-    total : float
-        Sum of alpha; where it is 0, psi is its penalty alone.
-    primal, slack : float
-        An upper bound on P(w), and how far below it P(w) may be.
-    dual : float
-        D of the pair that the oracle would return, at its best scale.
-    plain_dual : float
-        D of this pair as it is.
-    """
+    """A point w, the pair that maximises psi's inner problem there, and their values."""
 
     coef: Vector
-    dual_direction: Vector
-    total: float
-    primal: float
-    slack: float
-    dual: float
-    plain_dual: float
+    dual_direction: Vector  # v of the pair
+    total: float  # sum of alpha; where it is 0, psi is its penalty alone
+    primal: float  # an upper bound on P(w)
+    slack: float  # how far below it P(w) may be
+    dual: float  # D of the pair that the oracle would return, at its best scale
+    plain_dual: float  # D of this pair as it is
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """Rows held in a class whose entries are ``target_i + rate x_i . delta - threshold``.
-
-    Attributes
-    ----------
-    moments : Moments
-    target : float
-        Mean target of the projection at delta = 0.
-    rate : float
-        How fast targets follow the scores.
-    dual_direction : ndarray
-        Sum of entry times row at delta = 0.
-    """
+    """Rows held in a class whose entries are ``target_i + rate x_i . delta - threshold``."""
 
     moments: Moments
-    target: float
-    rate: float
-    dual_direction: Vector
+    target: float  # mean target of the projection at delta = 0
+    rate: float  # how fast targets follow the scores
+    dual_direction: Vector  # sum of entry times row at delta = 0
 
     def target_at(self, delta: Vector) -> float:
         """Mean target at w + delta."""
@@ -108,40 +82,24 @@ class HeldRows:
 
 @dataclass(frozen=True, slots=True)
 class WorkingSet:
-    """Rows that a model of psi follows, those that it holds in their class, and the numbers that shape psi.
+    """Rows that a model of psi follows, those that it holds in their class, and the numbers that shape psi."""
 
-    Attributes
-    ----------
-    rows : Operator
-        The positives that are followed, then the negatives.
-    positive_scores, negative_scores, alpha, beta, centre : ndarray
-        Of those rows.
-    thresholds : Thresholds
-        Of the projection at w.
-    active, free : HeldRows
-        Positives with alpha > 0, and negatives with 0 < beta < cap.
-    n_capped, capped_mean, capped_target
-        Count, mean row and mean target of the negatives with beta = cap.
-    k, sigma, curvature, slope, ridge
-        Of psi: c and b of the loss's conjugate, and m reg.
-    """
-
-    rows: Operator
+    rows: Operator  # the positives that are followed, then the negatives
     positive_scores: Vector
     negative_scores: Vector
     alpha: Vector
     beta: Vector
     centre: Vector
-    thresholds: Thresholds
-    active: HeldRows
-    free: HeldRows
-    n_capped: int
-    capped_mean: Vector
-    capped_target: float
+    thresholds: Thresholds  # of the projection at w
+    active: HeldRows  # positives with alpha > 0
+    free: HeldRows  # negatives with 0 < beta < cap
+    n_capped: int  # negatives with beta = cap
+    capped_mean: Vector  # their mean row
+    capped_target: float  # and mean target
     k: int
     sigma: float
-    curvature: float
-    slope: float
+    curvature: float  # c of the loss's conjugate
+    slope: float  # b of the loss's conjugate
     ridge: float
 
 

@@ -74,18 +74,10 @@ def project_by_rounds(
     first: FirstRound | None = None,
     most: int = MOST_ENTRIES,
 ) -> Projection:
-    """Project on the top-k simplex.
+    """Project on the top-k simplex; the answer is expected near the guess, at a distance like its widths.
 
-    Parameters
-    ----------
-    blocks : Blocks
-    task : ProjectionTask
-    guess : Thresholds, default=None
-        Near which the answer is expected; its widths tell how near.
-    first : callable, default=None
-        Runs the first reduction, where that can be part of a task that has to run anyway, and has to run first.
-    most : int
-        Entries that may come to the caller.
+    `first` runs the first reduction, where that can be part of a task that has to run anyway, and has to run first; at
+    most `most` entries come to the caller.
     """
     return _Search(blocks, task, most).run(guess, first)
 

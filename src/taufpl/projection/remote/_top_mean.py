@@ -76,20 +76,9 @@ def top_mean_by_rounds(
     accuracy: float,
     known: Samples | None = None,
 ) -> TopMean:
-    """Bound T_k from both sides.
+    """Bound T_k of a vector of `size` entries from both sides, until the bounds are no farther apart than `accuracy`.
 
-    Parameters
-    ----------
-    blocks : Blocks
-    source : Source
-    k, size : int
-        Entries that count, and all entries.
-    guess, width : float
-        Where the k-th largest entry is expected, and about how far from there it may be.
-    accuracy : float
-        How far apart the bounds may be.
-    known : Samples, default=None
-        What a look around the guess has told already.
+    The k-th largest entry is expected at `guess`, up to about `width`; `known` are samples around it, where there are.
     """
     if k == size:
         mean = blocks.reduce(SumOfAll(source))[0] / size
