@@ -179,8 +179,8 @@ class ClassSums(_Settled):
         known = (float(positive.shape[0]), 0.0 if block.exact else 1.0)
         asked = (
             Deferred.plain(xp.sum(weights)),
-            block.add_deferred(ones, positive),
-            block.add_deferred(weights, None),
+            block.add(ones, positive),
+            block.add(weights, None),
         )
         return Deferred.together(asked, lambda n, up, down: (np.array([known[0], float(n[0]), known[1]]), up, down))
 
@@ -203,8 +203,8 @@ class KeptPair(_Settled):
         """Three vectors."""
         xp, alpha = block.xp, state["alpha"]
         asked = (
-            block.add_deferred(alpha, state["positive"]),
-            block.add_deferred(state["beta"], None),
+            block.add(alpha, state["positive"]),
+            block.add(state["beta"], None),
             Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha)),
         )
         return Deferred.together(asked, lambda *told: told)
@@ -337,6 +337,6 @@ class HessianProduct:
     def __call__(self, block: Block, state: State) -> Sums:
         classes = Classes.of(self.projection, block, state)
         images = [block.dot(self.vector, rows) for rows in (classes.active, classes.free)]
-        products = map(block.add_deferred, images, (classes.active, classes.free))
+        products = map(block.add, images, (classes.active, classes.free))
         up, down, sums = block.settle(*products, Deferred.plain(*map(block.xp.sum, images)))
         return up, down, float(sums[0]), float(sums[1])
