@@ -7,21 +7,9 @@ from types import ModuleType
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module, or say which extra brings it.
+    """Import an optional module, or raise an ImportError that names the extra of this package which installs it.
 
-    Parameters
-    ----------
-    module : str
-        What to import, for example ``"matplotlib.pyplot"``.
-    extra : str
-        The extra of this package that installs it.
-    purpose : str
-        What it is needed for, as the end of a sentence.
-
-    Raises
-    ------
-    ImportError
-        If the module is not installed.
+    `purpose` says what the module is needed for, as the end of a sentence.
     """
     try:
         return import_module(module)

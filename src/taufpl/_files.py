@@ -11,33 +11,18 @@ from pathlib import Path
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file as :func:`written_whole` does.
-
-    Parameters
-    ----------
-    path : path-like
-    data : bytes
-    """
+    """Write a file as :func:`written_whole` does."""
     with written_whole(path) as draft, draft.open("xb") as file:
         file.write(data)
 
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Write beside the target, bring it to the disk, then rename: readers see the old file or the new one.
+    """Write to the path that is yielded, beside the target; then it is brought to the disk and renamed.
 
-    Whatever goes wrong on the way (a full disk, Ctrl-C, a folder that cannot be written to), the target stays as it
-    was and nothing is left beside it.
-
-    Parameters
-    ----------
-    path : path-like
-        A link is followed; a file that is there keeps its permissions.
-
-    Yields
-    ------
-    Path
-        What to write to instead.
+    Readers see the old file or the new one. Whatever goes wrong on the way (a full disk, Ctrl-C, a folder that cannot
+    be written to), the target stays as it was and nothing is left beside it. A link is followed; a file that is there
+    keeps its permissions.
     """
     target = Path(os.path.realpath(path))
     draft = draft_of(target)

@@ -22,13 +22,7 @@ _WORDS = {
 
 
 def plain(value: Any) -> Any:
-    """The same value in dicts, lists, strings and numbers of Python, which JSON can hold.
-
-    Raises
-    ------
-    TypeError
-        If something else is in it.
-    """
+    """The same value in dicts, lists, strings and numbers of Python; a TypeError where something else is in it."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -44,12 +38,8 @@ def read_record(kind: type[T], values: Any, name: str) -> T:
     """A dataclass from what JSON holds: fields by name, lists for tuples, objects for dataclasses inside.
 
     Fields are texts, numbers, truth values, dicts, tuples of one type, other dataclasses, or one of these or None.
-    Whole numbers are counts. Names that are no fields are passed over; fields with a default may be missing.
-
-    Raises
-    ------
-    ValueError
-        If a field is missing or of another type; the message says which, and calls the whole `name`.
+    Whole numbers are counts. Names that are no fields are passed over; fields with a default may be missing. A field
+    that is missing or of another type is a ValueError, whose message says which, and calls the whole `name`.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{name} is not an object but {_shown(values)}")
@@ -105,13 +95,7 @@ def named_state(record: Any) -> dict[str, Any]:
 
 
 def set_named_state(record: Any, state: dict[str, Any]) -> None:
-    """The `__setstate__` that goes with `named_state`: a field that the state does not know takes its default.
-
-    Raises
-    ------
-    ValueError
-        If a field without a default is missing, or a name is no field.
-    """
+    """The `__setstate__` that goes with `named_state`: a field that the state does not know takes its default."""
     known = {field.name: field.default for field in fields(record)}
     missing = [name for name, default in known.items() if name not in state and default is MISSING]
     strange = [name for name in state if name not in known]

@@ -30,24 +30,13 @@ def row_hashes(X: Any, salt: int = 0, *, single: bool = False) -> NDArray[np.uin
     where :math:`g` maps the bits of a value as float64 one to one with :math:`g(0) = 0`, the :math:`m_j` are odd
     pseudo-random numbers that follow from the salt and the position j, and :math:`f` is one to one. Rows that differ in
     one column only never share a hash if both hold numbers; other rows do so with a chance of about :math:`2^{-64}`.
-    The hash is no cryptographic one: whoever knows the salt can make rows that collide.
+    The hash is no cryptographic one: whoever knows the salt, of which 64 bits count, can make rows that collide.
 
-    Parameters
-    ----------
-    X : array-like, SciPy sparse matrix or array, or frame of pandas or polars, of shape (n_samples, n_features)
-        Numbers and booleans count by their value as float64, so that 1, 1.0 and True are equal, as are 0.0, -0.0 and
-        an entry that a sparse matrix does not store; dates by their microseconds; texts and categories by their
-        characters. Whatever is missing (NaN, None, NaT, NA) is equal to whatever else is missing. Names of columns do
-        not count. A sparse matrix that is not in CSR format is converted.
-    salt : int, default=0
-        Its last 64 bits count. Hashes of different salts cannot be compared.
-    single : bool, default=False
-        Round numbers to float32 first, some seven digits: then rows agree with what is left of them after a file that
-        kept nine digits, or float32.
-
-    Returns
-    -------
-    ndarray of uint64 of shape (n_samples,)
+    X is an array, a sparse matrix, or a frame of pandas or polars. Numbers and booleans count by their value as
+    float64, so that 1, 1.0 and True are equal, as are 0.0, -0.0 and an entry that a sparse matrix does not store; dates
+    by their microseconds; texts and categories by their characters. Whatever is missing (NaN, None, NaT, NA) is equal
+    to whatever else is missing. Names of columns do not count. `single` rounds numbers to float32 first, some seven
+    digits: then rows agree with what is left of them after a file that kept nine digits, or float32.
 
     Examples
     --------
@@ -81,12 +70,7 @@ def times_by_chance(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDA
     Let :math:`f_k` be the number of different rows that come k times. Independent rows of whatever source have
     :math:`f_k^2 \le f_{k-1} f_{k+1} (k+1) / k` on average (Cauchy and Schwarz, for mixtures of Poisson counts); copies
     do not: a table of which every row comes five times has nothing but :math:`f_5`. So at most that many count for
-    each k > 1, with three standard deviations added to the right.
-
-    Parameters
-    ----------
-    counts : ndarray of int
-        How often each of the different rows comes.
+    each k > 1, with three standard deviations added to the right. `counts` tells how often each different row comes.
 
     Examples
     --------

@@ -44,26 +44,15 @@ class PipelineScorer:
 class UnwrappedModel:
     """A fitted model in parts: a row is positive where the mean of its scores is above the threshold.
 
-    Attributes
-    ----------
-    head : estimator
-        The estimator of this library.
-    steps : tuple of transformers
-        The steps of the pipeline around it.
-    classes : ndarray of shape (2,)
-        The label of negatives, then that of positives.
-    known_names : tuple of str or None
-        Names of the columns of X; x0, x1, ... for a model that was fitted without names; None if it does not know
-        how many columns X had.
-    named : bool
-        Whether the model was fitted with names.
+    `known_names` are those of the columns of X: x0, x1, ... for a model that was fitted without names, which `named`
+    tells; None if it does not know how many columns X had.
     """
 
-    head: Any
-    steps: tuple[Any, ...]
+    head: Any  # the estimator of this library
+    steps: tuple[Any, ...]  # of the pipeline around it
     scorers: tuple[PipelineScorer, ...]
     threshold: float
-    classes: NDArray[Any]
+    classes: NDArray[Any]  # the label of negatives, then that of positives
     known_names: tuple[str, ...] | None
     named: bool
 
@@ -79,15 +68,7 @@ class UnwrappedModel:
 
 
 def unwrap(model: Any) -> UnwrappedModel:
-    """Take a fitted model apart.
-
-    Raises
-    ------
-    TypeError
-        If no estimator of this library makes the decision.
-    NotFittedError
-        If it has not been fitted.
-    """
+    """Take a fitted model apart; a TypeError where no estimator of this library makes the decision."""
     steps, head = _steps_and_last(model)
     if not isinstance(head, LinearScorer | KernelScorer | NeymanPearsonClassifier):
         raise TypeError(

@@ -8,36 +8,24 @@ import numpy as np
 from scipy import special
 from sklearn.utils import all_estimators
 
-from taufpl.baselines import TopPush
-from taufpl.estimators import (
-    KernelTauFPLClassifier,
-    KernelTauFPLRanker,
-    NeymanPearsonClassifier,
-    TauFPLClassifier,
-    TauFPLRanker,
-    TauFPLRankerCV,
-)
-from taufpl.kernels import PivotedCholeskyFeatures
-from taufpl.preprocessing import LevelEncoder
-from taufpl.solvers import Record
-from taufpl.thresholding import Evidence, Rounds
+from taufpl import baselines, estimators, kernels, preprocessing, solvers, thresholding
 
 # By name alone: the module of a class may have been another one when a file was written.
 OWN = {
     each.__name__: each.__module__
     for each in (
-        Evidence,
-        KernelTauFPLClassifier,
-        KernelTauFPLRanker,
-        LevelEncoder,
-        NeymanPearsonClassifier,
-        PivotedCholeskyFeatures,
-        Record,
-        Rounds,
-        TauFPLClassifier,
-        TauFPLRanker,
-        TauFPLRankerCV,
-        TopPush,
+        baselines.TopPush,
+        estimators.KernelTauFPLClassifier,
+        estimators.KernelTauFPLRanker,
+        estimators.NeymanPearsonClassifier,
+        estimators.TauFPLClassifier,
+        estimators.TauFPLRanker,
+        estimators.TauFPLRankerCV,
+        kernels.PivotedCholeskyFeatures,
+        preprocessing.LevelEncoder,
+        solvers.Record,
+        thresholding.Evidence,
+        thresholding.Rounds,
     )
 }
 _OWN_NAMES = frozenset(f"{module}.{name}" for name, module in OWN.items())

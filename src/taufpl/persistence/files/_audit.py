@@ -23,10 +23,7 @@ _OLDEST_PROTOCOL = 2
 def read_schema(data: bytes, max_bytes: int) -> dict[str, Any]:
     """The description of the object that a file holds, once the sizes in the file have been found sane.
 
-    Raises
-    ------
-    ModelFileError
-        If the file is of another kind, is damaged, or would need more memory than `max_bytes`.
+    A file that is of another kind, is damaged, or would need more memory than `max_bytes`, is a ModelFileError.
     """
     if len(data) > max_bytes:
         raise ModelFileError(f"it is longer than max_bytes={max_bytes:,}")

@@ -24,12 +24,8 @@ def check_indices(model: Any) -> None:
     """Hold every index that compiled code would follow against what it points into.
 
     These are the indices of trees and ensembles of them, gradient-boosted trees, support vectors, sparse matrices and
-    generators of random numbers. An estimator that has not been fitted, such as one that is cloned, has none.
-
-    Raises
-    ------
-    ModelFileError
-        An index points outside.
+    generators of random numbers. An estimator that has not been fitted, such as one that is cloned, has none. An index
+    that points outside is a ModelFileError.
     """
     for part in _objects(model):
         if f"{type(part).__module__}.{type(part).__name__}" == TREE:

@@ -139,10 +139,7 @@ def _category_term(fill: Any, encoding: Encoding, weights: list[Fraction]) -> Ca
 def linear_form(model: Any, target: str) -> LinearForm:
     """Weights of the columns of X, for a form of export that errors call `target`.
 
-    Raises
-    ------
-    ExportError
-        If the model is not linear in what its steps make of X, or a step cannot be written as a sum over columns.
+    A model that is not linear in what its steps make of X, or a step that is no sum over columns, is an ExportError.
     """
     unwrapped = unwrap(model)
     form, visitor = LinearForm(unwrapped), _FeatureVisitor(target)

@@ -145,12 +145,8 @@ def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vec
 
     That is the bound by which thresholds are raised when they are chosen. Where the scores are farther apart, because
     the graph, or scikit-learn on float32 data, computes in single precision, it is the bound of that, and at least
-    four times what was found: terms may cancel in ways that the bound does not know.
-
-    Raises
-    ------
-    ExportError
-        The raw scores that the graph has found are too far from the decisions of the model, or decide otherwise.
+    four times what was found: terms may cancel in ways that the bound does not know. Raw scores of the graph that are
+    too far from the decisions of the model, or decide otherwise, are an ExportError.
     """
     usual = (np.abs(decisions) < np.finfo(np.float64).max) & np.isfinite(found)
     error = float(np.max(np.abs(found - model.threshold - decisions)[usual], initial=0.0))

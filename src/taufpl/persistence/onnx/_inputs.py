@@ -22,10 +22,7 @@ _ROWS, _CELLS = 256, 1 << 22
 def add_inputs(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Columns]:
     """Add one input for a matrix, or one for each column of a frame; a few rows as the model takes them come back too.
 
-    Raises
-    ------
-    ValueError
-        If X has other columns than those that the model was fitted on.
+    An X with other columns than those that the model was fitted on is a ValueError.
     """
     count = len(model.names)
     n_rows = max(4, min(_ROWS, _CELLS // max(1, count)))
