@@ -69,13 +69,7 @@ class BiasShiftedSVM(LiblinearScorer):
     _parameter_constraints: ClassVar[dict[str, Any]] = {**LiblinearScorer._parameter_constraints, "tau": TAU_CONSTRAINT}
 
     def __init__(
-        self,
-        tau: float = 0.01,
-        reg: float = 0.01,
-        *,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        pos_label: Any = None,
+        self, tau: float = 0.01, reg: float = 0.01, *, tol: float = 1e-4, max_iter: int = 1000, pos_label: Any = None
     ) -> None:
         self.tau = tau
         self.reg = reg

@@ -94,21 +94,13 @@ def _info(name: str, counts: tuple[int, int, int], about: str, *files: TextFile)
 _SETS = {
     info.name: info
     for info in (
-        _info(
-            "heart",
-            (120, 150, 13),
-            "Statlog heart, 13 features scaled to [-1, 1]; positive: heart disease",
-        ),
+        _info("heart", (120, 150, 13), "Statlog heart, 13 features scaled to [-1, 1]; positive: heart disease"),
         _info(
             "breast-cancer",
             (239, 444, 10),
             "Wisconsin breast cancer (original), sample number first, scaled to [-1, 1]; positive: malignant",
         ),
-        _info(
-            "spambase",
-            (1813, 2788, 57),
-            "e-mails, raw frequencies of words and characters; positive: spam",
-        ),
+        _info("spambase", (1813, 2788, 57), "e-mails, raw frequencies of words and characters; positive: spam"),
         _info(
             "w8a",
             (1933, 62767, 300),

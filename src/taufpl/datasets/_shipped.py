@@ -48,10 +48,7 @@ def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
 
 
 def load_breast_cancer(
-    *,
-    scaled: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
+    *, scaled: bool = True, return_X_y: bool = False, as_frame: bool = False
 ) -> Bunch | tuple[Any, Any]:
     """Breast cancer, Wisconsin (original): 239 malignant samples, 444 benign ones, 10 features.
 

@@ -22,15 +22,7 @@ from taufpl.baselines import (
     range_count,
 )
 from taufpl.estimators import ArrayTable, AutoFitter, TauFPLRankerCV, split_labels, tau_path
-from taufpl.experiments._box_search import (
-    N_FOLDS,
-    BoxSearch,
-    DecisionRule,
-    FitPoints,
-    GridAxis,
-    Params,
-    ranking_score,
-)
+from taufpl.experiments._box_search import N_FOLDS, BoxSearch, DecisionRule, FitPoints, GridAxis, Params, ranking_score
 from taufpl.experiments._early_end import early_ends
 from taufpl.operators import Operator, as_operator
 from taufpl.problem import RankingProblem, top_count

@@ -125,11 +125,7 @@ def find_starts(problem: RankingProblem, tau: float) -> list[Vector]:
 
 
 def fit_trimmed(
-    problem: RankingProblem,
-    share: float,
-    choice: SolverChoice,
-    starts: Sequence[Vector],
-    max_alternations: int = 10,
+    problem: RankingProblem, share: float, choice: SolverChoice, starts: Sequence[Vector], max_alternations: int = 10
 ) -> TrimmedRanking:
     """Minimise the trimmed objective from each start, by at most this many alternations, and keep the lowest.
 
@@ -218,12 +214,7 @@ def kept_count(share: float, n_positive: int) -> int:
 
 
 def _alternate(
-    problem: RankingProblem,
-    count: int,
-    choice: SolverChoice,
-    start: Vector,
-    max_alternations: int,
-    small_gain: float,
+    problem: RankingProblem, count: int, choice: SolverChoice, start: Vector, max_alternations: int, small_gain: float
 ) -> TrimmedRanking:
     """Alternate from one direction until the chosen positives stay the same, or F hardly falls."""
     at = _first_iterate(problem, count, start)
