@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "taufpl"
 
 # From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
-UTILITIES = ("_checks", "_extras", "_files", "_records", "_row_hashes", "_sklearn", "exceptions")
+UTILITIES = ("_checks", "_extras", "_files", "_records", "_row_hashes", "_sklearn", "_types", "exceptions")
 LAYERS = ("_kernels", "operators", "kernels", "projection", "problem", "solvers", "thresholding", "estimators")
 BESIDE = len(LAYERS) + 1
 

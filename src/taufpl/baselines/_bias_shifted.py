@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from taufpl._types import Vector
 from taufpl.baselines._liblinear import LiblinearScorer
-from taufpl.baselines._scorer import Vector
 from taufpl.estimators import TAU_CONSTRAINT, ArrayTable, train_threshold
 from taufpl.problem import RankingProblem
 

@@ -15,12 +15,9 @@ serves a whole grid of penalties.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, qr
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Rows = NDArray[np.intp]
+from taufpl._types import Matrix, Rows, Vector
 
 # Planes that had no weight for this number of iterations are dropped.
 _MAX_AGE = 50
@@ -35,7 +32,7 @@ class Bundle:
         self.slopes: Matrix = np.empty((0, n_features))
         self.offsets: Vector = np.empty(0)
         self.weights: Vector = np.empty(0)
-        self._ages: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._ages = np.empty(0, dtype=np.intp)
         # Coordinates of the slopes in an orthonormal basis of their span: short vectors, where features are many.
         self._basis: Matrix = np.empty((0, n_features))
         self._coordinates: Matrix = np.empty((0, 0))

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from taufpl._types import Vector
 from taufpl.baselines._bundle import Bundle
-from taufpl.baselines._scorer import Vector, combine_rows, stacked_scores
+from taufpl.baselines._scorer import combine_rows, stacked_scores
 from taufpl.operators import one_blas_thread
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Record

@@ -22,7 +22,8 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from taufpl.baselines._scorer import BaselineScorer, Vector
+from taufpl._types import Vector
+from taufpl.baselines._scorer import BaselineScorer
 from taufpl.problem import RankingProblem, SquaredHinge
 
 # s. At 10 a reg of 10 can still take a third off the intercept, at 100 half a percent. Between 1 and 1,000 the time of

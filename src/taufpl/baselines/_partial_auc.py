@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Rows, Vector
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
-from taufpl.baselines._scorer import BaselineScorer, Vector
+from taufpl.baselines._scorer import BaselineScorer
 from taufpl.estimators import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, ArrayTable, train_threshold
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.problem import RankingProblem, top_count
@@ -52,7 +52,7 @@ def partial_auc_piece(scores: Vector, m: int, k: int) -> tuple[Vector, float]:
     return weights, float(m * k - passed.sum()) / (m * k)
 
 
-def highest(scores: Vector, k: int) -> NDArray[np.intp]:
+def highest(scores: Vector, k: int) -> Rows:
     """Indices of the k highest scores, from the lowest of them up.
 
     Examples

@@ -6,13 +6,11 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taufpl.baselines._scorer import BaselineScorer, Vector, combine_rows, stacked_scores
+from taufpl._types import Rows, Vector
+from taufpl.baselines._scorer import BaselineScorer, combine_rows, stacked_scores
 from taufpl.problem import RankingProblem, conjugate_gradients
 from taufpl.solvers import Record, line_search
-
-Rows = NDArray[np.intp]
 
 # Conjugate gradients end where the residual has fallen by this factor, or by more near the optimum.
 _LOOSEST = 0.1

@@ -7,14 +7,12 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl._sklearn import Interval, fit_context
+from taufpl._types import Vector
 from taufpl.estimators import REG_CONSTRAINT, SOLVER_CONSTRAINTS, LinearScorer, warn_not_converged
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem
-
-Vector = NDArray[np.float64]
 
 
 class BaselineScorer(LinearScorer, ABC):

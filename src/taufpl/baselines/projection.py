@@ -10,14 +10,14 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from taufpl._kernels import _projection_peers
+from taufpl._types import Vector
 from taufpl.projection import as_vectors, check_k, check_out, detached
 
 __all__ = ["bisection", "ibis", "ptkc", "sort_based", "sort_based_cone"]
 
-Vector = NDArray[np.float64]
 Affine = tuple[float, float]  # value at 0, slope
 
 

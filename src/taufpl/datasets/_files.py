@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from sklearn.datasets import load_svmlight_file
 
 from taufpl._files import written_whole
+from taufpl._types import Array
 from taufpl.datasets._registry import DatasetInfo, TextFile
 from taufpl.exceptions import DatasetError
-
-Array = NDArray[Any]
 
 _OPENERS: dict[str, Any] = {"": open, ".bz2": bz2.open, ".xz": lzma.open}
 # Exceptions that reading a damaged file may raise; packed text and archives have their own.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import indexable
 
 from taufpl._checks import check_count
 from taufpl._sklearn import safe_indexing
+from taufpl._types import Array
 
-Array = NDArray[Any]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 

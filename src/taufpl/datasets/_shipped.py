@@ -7,12 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from taufpl._extras import require
-
-Array = NDArray[Any]
+from taufpl._types import Array
 
 
 def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
+from taufpl._types import Labels, Mask, Vector
 from taufpl.problem import top_count
 from taufpl.thresholding import share_above, top_threshold
 
-Vector = NDArray[np.float64]
 LatticePoint = tuple[int, ...]
 Params = dict[str, Any]  # the values are numbers
 
@@ -55,16 +54,16 @@ class DecisionRule:
 
 
 # Fits a model for each set of parameters on the same rows.
-FitPoints = Callable[[Any, NDArray[np.int64], Sequence[Params]], list[DecisionRule]]
+FitPoints = Callable[[Any, Labels, Sequence[Params]], list[DecisionRule]]
 
 
-def ranking_score(rule: DecisionRule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
+def ranking_score(rule: DecisionRule, X: Any, y: Labels, taus: Sequence[float]) -> Vector:
     """Share of positives above the (floor(tau n) + 1)-th largest negative, for each tolerance."""
     scores = rule.scores(X)
     return np.array([share_above(scores[y == 1], scores[y == 0], tau) for tau in taus])
 
 
-def share_with_ties(rule: DecisionRule, X: Any, y: NDArray[np.int64], tau: float) -> float:
+def share_with_ties(rule: DecisionRule, X: Any, y: Labels, tau: float) -> float:
     """The ranking score if rows that tie with the quantile came in random order: what sorting does, on average."""
     scores = rule.scores(X)
     positives, negatives = scores[y == 1], scores[y == 0]
@@ -73,13 +72,13 @@ def share_with_ties(rule: DecisionRule, X: Any, y: NDArray[np.int64], tau: float
     return float(np.mean(positives > level) + room * np.mean(positives == level))
 
 
-def minus_np_score(rule: DecisionRule, X: Any, y: NDArray[np.int64], taus: Sequence[float]) -> Vector:
+def minus_np_score(rule: DecisionRule, X: Any, y: Labels, taus: Sequence[float]) -> Vector:
     """Minus the NP-score of the method's own decisions, for each tolerance."""
     scores = rule.scores(X)
     return np.array([-np_score(*rates(scores > rule.threshold(tau), y), tau) for tau in taus])
 
 
-def rates(alarms: NDArray[np.bool_], y: NDArray[np.int64]) -> tuple[float, float]:
+def rates(alarms: Mask, y: Labels) -> tuple[float, float]:
     """False-positive rate and true-positive rate."""
     return float(alarms[y == 0].mean()), float(alarms[y == 1].mean())
 
@@ -116,7 +115,7 @@ class BoxSearch:
         self.box = [(axis.low, axis.high) for axis in axes]
         self.scores: dict[LatticePoint, Vector] = {}
 
-    def run(self, X: Any, y: NDArray[np.int64], seed: int) -> BoxSearch:
+    def run(self, X: Any, y: Labels, seed: int) -> BoxSearch:
         """Evaluate every point of the box on the held-out parts of the folds, and grow it as long as that pays."""
         splits = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(np.zeros(y.size), y))
         parts = [(X[train], y[train], X[test], y[test]) for train, test in splits]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 
+from taufpl._types import Mask
 from taufpl.baselines import CostSensitiveSVM
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.experiments import _paper
@@ -41,7 +41,7 @@ taus = partial(_paper.taus, "classification")
 class Decisions(NamedTuple):
     """The rows that a classifier calls positive, None where it refuses its guarantee, and the cost of its search."""
 
-    alarms: NDArray[np.bool_] | None
+    alarms: Mask | None
     params: Params = {}  # noqa: RUF012
     n_fits: int = 0
     search_seconds: float = 0.0

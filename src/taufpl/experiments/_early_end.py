@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Vector
 from taufpl.problem import RankingProblem
 from taufpl.projection import project_topk_simplex
-
-Vector = NDArray[np.float64]
 
 
 def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_iter: int = 1000) -> list[Vector]:

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
 
+from taufpl._types import Labels, Vector
 from taufpl.baselines import (
     BiasShiftedSVM,
     CostSensitiveLogisticRegression,
@@ -26,8 +26,6 @@ from taufpl.experiments._box_search import N_FOLDS, BoxSearch, DecisionRule, Fit
 from taufpl.experiments._early_end import early_ends
 from taufpl.operators import Operator, as_operator
 from taufpl.problem import RankingProblem, top_count
-
-Labels = NDArray[np.int64]
 
 # Factors of the square root of 10, wider than the factors of 3 from 1e-3 to 1e3 that the paper's first author used in
 # public experiments; boxes grow beyond these ends.
@@ -75,7 +73,7 @@ ChooseOne = Callable[[Any, Labels, float, int, bool], tuple[DecisionRule, Params
 class KnownLinearScore(ClassifierMixin, BaseEstimator):
     """A linear score with known coefficients."""
 
-    def __init__(self, coef: NDArray[np.float64]) -> None:
+    def __init__(self, coef: Vector) -> None:
         self.coef = coef
         self.classes_ = np.array([0, 1])
 
@@ -83,12 +81,12 @@ class KnownLinearScore(ClassifierMixin, BaseEstimator):
         """Nothing is left to fit: thresholds only ask whether there is such a method."""
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Vector:
         """X w."""
         return X @ self.coef
 
 
-def _linear_rules(coefs: Iterable[NDArray[np.float64]]) -> list[DecisionRule]:
+def _linear_rules(coefs: Iterable[Vector]) -> list[DecisionRule]:
     return [DecisionRule(KnownLinearScore(coef)) for coef in coefs]
 
 
@@ -182,7 +180,7 @@ def _early_rules(tau: float, X: Any, y: Labels, points: Sequence[tuple[float, fl
     """Rankings by the paper's algorithm for some pairs of reg and end."""
     operator = as_operator(X)
     norm, k = operator.spectral_norm(), top_count(tau, int(np.sum(y == 0)))
-    found: dict[tuple[float, float], NDArray[np.float64]] = {}
+    found: dict[tuple[float, float], Vector] = {}
     for reg in {reg for reg, _ in points}:
         ends = sorted({end for own, end in points if own == reg}, reverse=True)
         coefs = early_ends(_ranking_problem(operator, y, k, reg), ends, norm)

@@ -9,9 +9,9 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from taufpl._types import Labels, Matrix
 from taufpl.datasets import fetch_libsvm, load_breast_cancer, load_heart, load_spambase
 
 # Datasets in another form, judged by the same figures: the paper's instance space is the unit ball, and it does not say
@@ -33,7 +33,7 @@ class LabelledData(NamedTuple):
     """Rows and labels, 1 for positives and 0 for negatives."""
 
     X: Any
-    y: NDArray[np.int64]
+    y: Labels
 
     def split(self, seed: int) -> tuple[LabelledData, LabelledData]:
         """The rows to train and the rows to test, stratified."""
@@ -63,7 +63,7 @@ def read(name: str, download: bool = False) -> LabelledData:
     return LabelledData(*fetch_libsvm(name, return_X_y=True, download_if_missing=download))
 
 
-def in_unit_rows(X: NDArray[np.float64]) -> NDArray[np.float64]:
+def in_unit_rows(X: Matrix) -> Matrix:
     """Columns divided by their standard deviation, then rows by their norm."""
     X = X / X.std(axis=0)
     return X / np.linalg.norm(X, axis=1, keepdims=True)

@@ -25,15 +25,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from taufpl._types import Array, Matrix, Rows, Vector
 from taufpl.kernels._functions import Fill, Kernel
 from taufpl.operators import map_chunks, one_blas_thread, scratch
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 # Pivots that are proposed at a time.
 _BLOCK = 64
@@ -285,7 +281,7 @@ def _eliminate(residual: Matrix, least: Vector, room: int, *, greedy: bool) -> t
     return positions, columns
 
 
-def narrowed(matrix: NDArray[Any], n_columns: int) -> NDArray[Any]:
+def narrowed(matrix: Array, n_columns: int) -> Array:
     """The first columns of a matrix with contiguous rows, moved together in its own memory, without a copy of it."""
     if n_columns == matrix.shape[1]:
         return matrix

@@ -7,18 +7,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, fit_context
+from taufpl._types import Array, Rows, Vector
 from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
 from taufpl.kernels._estimator import KernelEstimator
 from taufpl.kernels._map import LandmarkMap
-
-Array = NDArray[Any]
-Vector = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _DTYPES = [np.float64, np.float32]
 

@@ -9,15 +9,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 
+from taufpl._types import Array, Rows, Vector
 from taufpl.kernels._scale import WITH_GAMMA, resolve_gamma
 from taufpl.operators import FixedRows, is_dense, map_chunks, square_sums, work_type
 
-Array = NDArray[Any]
-Rows = NDArray[np.intp]
 Fill = Callable[[Any, Array], None]
 
 KERNEL_NAMES = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian", "chi2", "cosine", "precomputed")
@@ -142,7 +140,7 @@ class Kernel:
 
         return fill
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: Any) -> Vector:
         """k(x, x) for the rows of X, in double precision; "precomputed": the diagonal of X, which must be square."""
         n_rows = X.shape[0]
         if self.function == "precomputed":
@@ -169,7 +167,7 @@ class Kernel:
         """The data of some training rows alone; "precomputed": their rows and columns of the kernel matrix."""
         return X[np.ix_(rows, rows)] if self.function == "precomputed" else X[rows]
 
-    def expansion(self, X: Any, points: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def expansion(self, X: Any, points: Any, weights: Vector) -> Vector:
         """sum_i weights_i k(points_i, x) for every row x of X; values of k are held for a few rows at a time."""
         sums = np.zeros(X.shape[0])
         if not weights.size:

@@ -7,15 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from taufpl._types import Array, Matrix, Vector
 from taufpl.kernels._functions import Kernel
 from taufpl.operators import map_chunks, one_blas_thread, scratch, work_type
-
-Array = NDArray[Any]
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Columns that are solved for at a time.
 _BLOCK = 64

@@ -17,15 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Rows, Vector
 from taufpl.kernels._functions import Kernel
 from taufpl.operators import FAR, is_dense, middle, square_sums
 
-Vector = NDArray[np.float64]
 
-
-def score_sizes(kernel: Kernel, X: Any, support: NDArray[np.intp], weights: Vector) -> Vector:
+def score_sizes(kernel: Kernel, X: Any, support: Rows, weights: Vector) -> Vector:
     """A number for each row that, times eps, bounds the rounding of its score.
 
     Parameters
@@ -48,7 +46,7 @@ def score_sizes(kernel: Kernel, X: Any, support: NDArray[np.intp], weights: Vect
     return factor * float(weights @ lengths[support]) * lengths + constant * float(weights.sum())
 
 
-def _squares(gamma: float, X: Any, support: NDArray[np.intp]) -> Vector:
+def _squares(gamma: float, X: Any, support: Rows) -> Vector:
     """Values of gamma |x - s|^2, s the middle about which distances from the support are computed; 0 for far rows.
 
     Of dense rows, two that are both beyond FAR have a distance by their difference, which rounds by no more than eps of

@@ -8,13 +8,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import paired_euclidean_distances, paired_manhattan_distances
 
+from taufpl._types import Rows, Vector
 from taufpl.operators import spread, square_sums
-
-Vector = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 WITH_GAMMA = frozenset({"rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid"})
 GAMMA_RULES = ("median", "scale", "auto")

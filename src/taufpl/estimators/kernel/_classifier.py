@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
+from taufpl._types import Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._labels import read_units
 from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.estimators.kernel._fitter import KernelFitter
-from taufpl.estimators.kernel._rows import Vector
 from taufpl.estimators.kernel._scorer import KernelScorer
 from taufpl.thresholding import Evidence
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Array, Rows, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._table import Scores
-from taufpl.estimators.kernel._rows import Rows, Vector
 from taufpl.estimators.kernel._search import KernelSearch
 from taufpl.estimators.kernel._solve import KernelRanking, rank_rows
 from taufpl.estimators.strategies import Fitter
@@ -48,7 +47,7 @@ class KernelFitter(Fitter):
         self.kernel: Kernel = model._make_kernel(self._usual_gamma, X)
         self.reg, self.tau_scale = math.nan, math.nan
         # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
-        self.cv_results: dict[str, NDArray[Any]] | None = None
+        self.cv_results: dict[str, Array] | None = None
         self.first: KernelRanking | None = None
 
     @property

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from taufpl._types import Matrix, Rows, Vector
 from taufpl.kernels import Kernel, LandmarkMap, PartialFactor, partial_cholesky
 from taufpl.operators import KnownGramOperator, Operator, as_operator
 from taufpl.problem import RankingProblem, top_count
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 # Up to this many rows "auto" is exact.
 MOST_EXACT_ROWS = 2000

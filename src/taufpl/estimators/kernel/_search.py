@@ -7,16 +7,16 @@ solution starts the next one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from taufpl._types import Array, Rows
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._fitters import SEARCH_TOL
 from taufpl.estimators._search import RankingSearch, RegSearch, Setting, leading_end, make_grid
-from taufpl.estimators.kernel._rows import Rows, make_rows
+from taufpl.estimators.kernel._rows import make_rows
 
 if TYPE_CHECKING:
     from taufpl.estimators.kernel._classifier import KernelTauFPLClassifier
@@ -45,7 +45,7 @@ class KernelSearch:
     table: ArrayTable
     seed: int
 
-    def run(self, gamma: float, *, has_gamma: bool) -> tuple[float, RegSearch, dict[str, NDArray[Any]]]:
+    def run(self, gamma: float, *, has_gamma: bool) -> tuple[float, RegSearch, dict[str, Array]]:
         """The best gamma, the search of reg there, and the table of all; from this gamma on where it is searched for.
 
         Beyond the ends of the grids of gamma and reg the search goes on while the best lies there.
@@ -97,7 +97,7 @@ class KernelSearch:
         return replace(table, positive_rows=some(table.positive_rows), negative_rows=some(table.negative_rows))
 
 
-def _joined_table(searches: dict[float, RankingSearch]) -> dict[str, NDArray[Any]]:
+def _joined_table(searches: dict[float, RankingSearch]) -> dict[str, Array]:
     """All searches in the form of scikit-learn's `cv_results_`, by gamma."""
     tables = [(gamma, searches[gamma].table()) for gamma in sorted(searches)]
     joined = {name: np.concatenate([table[name] for _, table in tables]) for name in tables[0][1]}

@@ -13,12 +13,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import lsqr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from taufpl._types import Mask, Rows, Vector
 from taufpl.estimators._solve import SolverChoice
 from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall, mean_and_variances
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
@@ -26,7 +26,6 @@ from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import Sample, share_above
 
-Vector = NDArray[np.float64]
 # A candidate is identified on every fold by its family and its settings.
 Name = tuple[str, *tuple[float, ...]]
 
@@ -106,9 +105,7 @@ def all_names() -> list[Name]:
     return [*plain, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (_START, *know_tau))]
 
 
-def _plain_candidates(
-    X: Any, is_positive: NDArray[np.bool_], wanted: Collection[Name], *, frugal: bool
-) -> dict[Name, Vector]:
+def _plain_candidates(X: Any, is_positive: Mask, wanted: Collection[Name], *, frugal: bool) -> dict[Name, Vector]:
     """Logistic regression, and support vector machines to which a false positive costs more; they know no tau."""
     constant = constant_direction(X)
     found: dict[Name, Vector] = {}
@@ -166,7 +163,7 @@ def _screened_candidates(
     problem: RankingProblem,
     moments: NegativeMoments,
     tau: float,
-    is_positive: NDArray[np.bool_],
+    is_positive: Mask,
     wanted: Collection[Name],
 ) -> dict[Name, Vector]:
     """Logistic regression and the rankings that know tau, on the features that tell the classes apart."""
@@ -184,7 +181,7 @@ def _screened_candidates(
     return screened
 
 
-def telling_features(problem: RankingProblem, moments: NegativeMoments) -> NDArray[np.intp]:
+def telling_features(problem: RankingProblem, moments: NegativeMoments) -> Rows:
     """Features with means at least 3 standard errors apart: at least one, at most the quarter that is furthest apart.
 
     ::
@@ -206,7 +203,7 @@ def held_out_share(positive_scores: Vector | Sample, negative_scores: Vector | S
     return float(np.mean([share_above(positive_scores, negative_scores, min(f * tau, 0.99)) for f in _NEIGHBOURS]))
 
 
-def as_good_as_best(shares: NDArray[np.float64], n_positive: int) -> NDArray[np.intp]:
+def as_good_as_best(shares: Vector, n_positive: int) -> Rows:
     """Positions of the candidates that held-out rows cannot tell from the best, in the order given; the first five.
 
     ::
@@ -238,7 +235,7 @@ def _logistic(X: Any, strength: float) -> LogisticRegression:
     return LogisticRegression(C=strength, solver=solver, max_iter=200)
 
 
-def _svm(X: Any, is_positive: NDArray[np.bool_], cost: float, strength: float) -> LinearSVC:
+def _svm(X: Any, is_positive: Mask, cost: float, strength: float) -> LinearSVC:
     """A machine with an intercept that is free but for a trace of a penalty.
 
     liblinear ends where the gradient has fallen to a share of that at w = 0, in which the intercept's part g grows with
@@ -259,7 +256,7 @@ def _svm(X: Any, is_positive: NDArray[np.bool_], cost: float, strength: float) -
     )
 
 
-def _fitted(model: Any, X: Any, is_positive: NDArray[np.bool_]) -> Vector:
+def _fitted(model: Any, X: Any, is_positive: Mask) -> Vector:
     """Coefficients, converged or not: held-out rows will judge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

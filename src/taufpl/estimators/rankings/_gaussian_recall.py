@@ -18,14 +18,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, ndtri
 
+from taufpl._types import Array, Rows, Vector
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
-
-Vector = NDArray[np.float64]
 
 # Above this many features the covariance is replaced by its diagonal.
 _MOST_FEATURES = 1000
@@ -43,7 +41,7 @@ class NegativeMoments:
     """
 
     mean: Vector
-    covariance: NDArray[np.float64]
+    covariance: Array
     variances: Vector
 
     @classmethod
@@ -57,7 +55,7 @@ class NegativeMoments:
             return cls(mean, gram / negatives.size, variances)
         return cls(*mean_and_variances(operator, negatives), variances)
 
-    def of_features(self, columns: NDArray[np.intp]) -> NegativeMoments:
+    def of_features(self, columns: Rows) -> NegativeMoments:
         """Moments of some of the features."""
         own = np.ix_(columns, columns) if self.covariance.ndim == 2 else columns
         return NegativeMoments(self.mean[columns], self.covariance[own], self.variances[columns])
@@ -66,7 +64,7 @@ class NegativeMoments:
         """Variance of each feature over the negatives."""
         return np.diag(self.covariance) if self.covariance.ndim == 2 else self.covariance
 
-    def ridged(self, ridge: float) -> NDArray[np.float64]:
+    def ridged(self, ridge: float) -> Array:
         """Cov- + ridge diag(V), kept away from 0 where a feature does not vary at all."""
         extra = ridge * self.variances + max(_FLOOR * float(self.variances.mean()), 1e-300)
         return self.covariance + (np.diag(extra) if self.covariance.ndim == 2 else extra)
@@ -141,13 +139,13 @@ def fit_gaussian_recall(
     return coef
 
 
-def _length(coef: Vector, metric: NDArray[np.float64]) -> tuple[float, Vector]:
+def _length(coef: Vector, metric: Array) -> tuple[float, Vector]:
     """Square root of w' metric w, and metric w."""
     product = metric @ coef if metric.ndim == 2 else metric * coef
     return math.sqrt(max(float(coef @ product), 0.0)), product
 
 
-def mean_and_variances(operator: Operator, rows: NDArray[np.intp]) -> tuple[Vector, Vector]:
+def mean_and_variances(operator: Operator, rows: Rows) -> tuple[Vector, Vector]:
     """Mean and variance of each column over the rows."""
     mean = operator.rmatvec_rows(np.ones(rows.size), rows) / rows.size
     return mean, np.maximum(operator.column_squares(rows) / rows.size - np.square(mean), 0.0)

@@ -16,16 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Rows, Vector
 from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
 from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Result, Status
 from taufpl.thresholding import share_above
-
-Vector = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 # Gap of the convex problems on the way; the last one is solved to the tolerance that was asked for.
 _LOOSE = 1e-2
