@@ -127,7 +127,7 @@ def test_the_mean_of_rounds_is_one_expansion():
         patch.setattr(KernelFitter, "fit", fit)
         model = KernelTauFPLClassifier(0.05, threshold="oob", delta=None, n_rounds=3, **FIXED).fit(X, Y)
     assert len(kept) == 3
-    scores = [rbf_kernel(NEW[:50], X[each.support], gamma=2.0) @ each.weights for each in kept]
+    scores = [rbf_kernel(NEW[:50], X, gamma=2.0) @ each for each in kept]
     np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7)
 
 

@@ -67,29 +67,11 @@ def partial_cholesky(
     rng: np.random.Generator,
     rows: Rows | None = None,
 ) -> PartialFactor:
-    """Factor the kernel matrix of some rows until the trace of the residual is small, or pivots are enough.
+    """Factor the kernel matrix of some rows, or of all, until trace R <= tol trace K, or to `n_components` pivots.
 
-    Computed in double precision, in memory of n x n_components numbers and a few columns.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray or CSR matrix of shape (n_all, d)
-        "precomputed": the kernel matrix.
-    n_components : int
-        Most pivots.
-    tol : float
-        Stop at trace R <= tol trace K. At 0, stop where the residual is rounding.
-    pivoting : {"random", "greedy"}
-    rng : numpy.random.Generator
-        Draws random pivots.
-    rows : ndarray of int, default=None
-        The rows that are factored, among which the pivots are counted; None: all rows.
-
-    Raises
-    ------
-    ValueError
-        The kernel is zero on all rows, or not symmetric, or not positive semidefinite.
+    At a tol of 0 it ends where the residual is rounding. X is the kernel matrix for a "precomputed" kernel. Pivots are
+    counted among `rows`. Computed in double precision, in memory of n x n_components numbers and a few columns. A
+    kernel that is zero on all rows, or not symmetric, or not positive semidefinite, is a ValueError.
     """
     with one_blas_thread:  # blocks are small
         return _factorise(_GrowingFactor(kernel, X, n_components, rows), tol, pivoting == "greedy", rng)

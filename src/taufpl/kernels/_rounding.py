@@ -26,15 +26,7 @@ from taufpl.operators import FAR, is_dense, middle, square_sums
 def score_sizes(kernel: Kernel, X: Any, support: Rows, weights: Vector) -> Vector:
     """A number for each row that, times eps, bounds the rounding of its score.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray or CSR matrix of shape (n, d)
-        "precomputed": the kernel matrix.
-    support : ndarray of int
-        Rows with a weight.
-    weights : ndarray
-        Their weights c.
+    `support` are the rows of X with a weight c; X is the kernel matrix for a "precomputed" kernel.
     """
     if not support.size:
         return np.zeros(X.shape[0])

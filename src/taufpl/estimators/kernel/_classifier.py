@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl._types import Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._labels import read_units
 from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
@@ -194,7 +193,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         fitter = KernelFitter(self, X, plan.seed)
         outcome = self._run_strategy(fitter, table, plan)
         assert fitter.first is not None
-        self._keep_expansion(X, fitter.mean_weights(outcome.models), fitter.kernel)
+        weights = sum(model / len(outcome.models) for model in outcome.models)
+        self._keep_expansion(X, weights, fitter.kernel)
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
@@ -208,5 +208,4 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         super()._keep_evidence(evidence, rounding)
         self.intercept_ = -self.thresholds_
 
-    def _raw_scores(self, X: Any) -> Vector:
-        return KernelScorer._raw_scores(self, X)
+    _raw_scores = KernelScorer._raw_scores

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taufpl._types import Array, Rows, Vector
+from taufpl._types import Array, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._table import Scores
 from taufpl.estimators.kernel._search import KernelSearch
@@ -20,39 +19,21 @@ if TYPE_CHECKING:
     from taufpl.estimators.kernel._classifier import KernelTauFPLClassifier
 
 
-@dataclass(frozen=True, slots=True)
-class KernelModel:
-    """Rows of X with a weight, ascending, and the weights."""
-
-    support: Rows
-    weights: Vector
-
-
 class KernelFitter(Fitter):
-    """Fits the rankings of a kernel classifier, with gamma, reg and tau_scale given or searched for.
+    """Fits the rankings of a kernel classifier, with gamma, reg and tau_scale given or, where "cv", searched for.
 
-    Parameters
-    ----------
-    model : KernelTauFPLClassifier
-        Its parameters say what is fitted; "cv" stands for those to be searched for.
-    X : ndarray or CSR matrix
-        All rows; "precomputed": their kernel matrix.
-    seed : int
-        Draws landmarks.
+    A ranking is the vector of the weights that all rows of X have in it. The seed draws landmarks.
     """
 
     def __init__(self, model: KernelTauFPLClassifier, X: Any, seed: int) -> None:
         self.model, self.X, self.seed = model, X, seed
+        self._usual_gamma = "median" if model.gamma == "cv" else model.gamma
         # A parameter that does not suit the rows is refused before anything is divided.
         self.kernel: Kernel = model._make_kernel(self._usual_gamma, X)
         self.reg, self.tau_scale = math.nan, math.nan
         # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
         self.cv_results: dict[str, Array] | None = None
         self.first: KernelRanking | None = None
-
-    @property
-    def _usual_gamma(self) -> float | str:
-        return "median" if self.model.gamma == "cv" else self.model.gamma
 
     def prepare(self, table: ArrayTable) -> None:
         """Choose gamma, reg and tau_scale by these rows alone, where they are not given."""
@@ -66,7 +47,7 @@ class KernelFitter(Fitter):
         self.kernel = model._make_kernel(gamma)
         self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
-    def fit(self, table: ArrayTable, near: Any = None) -> KernelModel:
+    def fit(self, table: ArrayTable, near: Any = None) -> Vector:
         """Choose landmarks among these rows, and solve."""
         model, own = self.model, table.by_class
         classes = (np.arange(table.n_positive), np.arange(table.n_positive, own.size))
@@ -74,18 +55,12 @@ class KernelFitter(Fitter):
         part, rng = self.kernel.restrict(self.X, own), np.random.default_rng(self.seed)
         found = rank_rows(self.kernel, part, classes, *settings, rng)
         self.first = self.first or found
-        has_weight = np.flatnonzero(found.weights)
-        order = np.argsort(own[has_weight])
-        return KernelModel(own[has_weight][order], found.weights[has_weight][order])
-
-    def scores(self, model: KernelModel, table: ArrayTable) -> Scores:
-        """Sums of the weights times the kernel, for each of the rows."""
-        points = self.kernel.points(self.X, model.support)
-        return table.with_scores(self.kernel.expansion(self.X[table.by_class], points, model.weights))
-
-    def mean_weights(self, models: tuple[KernelModel, ...]) -> Vector:
-        """Weights of all rows in the mean of the models' scores."""
         weights = np.zeros(self.X.shape[0])
-        for model in models:
-            weights[model.support] += model.weights / len(models)
+        weights[own] = found.weights
         return weights
+
+    def scores(self, model: Vector, table: ArrayTable) -> Scores:
+        """Sums of the weights times the kernel, for each of the rows."""
+        support = np.flatnonzero(model)
+        points = self.kernel.points(self.X, support)
+        return table.with_scores(self.kernel.expansion(self.X[table.by_class], points, model[support]))

@@ -90,10 +90,6 @@ class KernelRows:
         weights[self.pivots] = solve_triangular(self.triangle, coef, lower=True, trans="T", check_finite=False)
         return weights
 
-    def gram(self, rows: Rows) -> Matrix:
-        """Kernel between some of the rows."""
-        return np.asarray(self.kernel.between(self.kernel.restrict(self.X, rows)), dtype=np.float64)
-
 
 def make_rows(
     kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, candidates: Rows | None

@@ -167,7 +167,8 @@ def _left_out_of_group(rows: KernelRows, group: Rows, weights: Vector) -> float:
     if group.size == 1:
         return float(weights[0] ** 2 * rows.residual[group[0]])
     explained = rows.operator.rmatvec_rows(weights, group)
-    exact = float(weights @ (rows.gram(group) @ weights))
+    gram = np.asarray(rows.kernel.between(rows.kernel.restrict(rows.X, group)), dtype=np.float64)
+    exact = float(weights @ (gram @ weights))
     # By Cauchy's inequality it cannot be more than this, whatever rounding says.
     most = float(np.abs(weights) @ np.sqrt(rows.residual[group])) ** 2
     return min(max(exact - float(explained @ explained), 0.0), most)

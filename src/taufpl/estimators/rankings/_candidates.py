@@ -71,19 +71,8 @@ def find_candidates(
 ) -> dict[Name, Vector]:
     """Coefficients of all candidates, or of those that are wanted, in the order of `all_names`.
 
-    Parameters
-    ----------
-    X : ndarray or sparse matrix
-        The rows of the problem, for scikit-learn's estimators.
-    problem : RankingProblem
-        Gives the data; its k and reg do not matter.
-    moments : NegativeMoments
-        Of the same rows.
-    tau : float
-    wanted : collection of names, default=None
-        None stands for all.
-    frugal : bool, default=False
-        Whether to leave out the support vector machines: liblinear holds 16 bytes for a value of X beside X itself.
+    X and the moments are of the rows of the problem, whose k and reg do not matter. A frugal search leaves out the
+    support vector machines: liblinear holds 16 bytes for a value of X beside X itself.
     """
     is_positive = np.zeros(problem.operator.shape[0], dtype=bool)
     is_positive[problem.positive_rows] = True
@@ -154,17 +143,12 @@ def _tau_candidates(
         if needed:
             share = following_share(problem, tau, factor, [start, first])
             path = trimmed_path(problem.replace(k=k), share, needed, _LOOSE, first, _MOST_ALTERNATIONS)
-            found |= {("trimmed", factor, reg): ranking.coef for reg, ranking in path}
+            found |= {("trimmed", factor, reg): ranking.result.coef for reg, ranking in path}
     return found
 
 
 def _screened_candidates(
-    X: Any,
-    problem: RankingProblem,
-    moments: NegativeMoments,
-    tau: float,
-    is_positive: Mask,
-    wanted: Collection[Name],
+    X: Any, problem: RankingProblem, moments: NegativeMoments, tau: float, is_positive: Mask, wanted: Collection[Name]
 ) -> dict[Name, Vector]:
     """Logistic regression and the rankings that know tau, on the features that tell the classes apart."""
     names = {(name[0].removeprefix(_SCREENED), *name[1:]) for name in wanted if name[0].startswith(_SCREENED)}
@@ -210,14 +194,8 @@ def as_good_as_best(shares: Vector, n_positive: int) -> Rows:
 
         { c : p_c >= p - sqrt(p (1 - p) / m) },   p = max over c of p_c
 
-    Of more than five, those with the highest shares are taken; of equal shares, the simpler.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (n_candidates,)
-        Means over the folds of :func:`held_out_share`.
-    n_positive : int
-        Positives of all folds together, m.
+    Of more than five, those with the highest shares are taken; of equal shares, the simpler. The shares p_c are means
+    over the folds of :func:`held_out_share`, m counts the positives of all folds together.
     """
     best = float(shares.max())
     first = np.argsort(-shares, kind="stable")[:_MOST_KEPT]

@@ -111,16 +111,8 @@ def fit_gaussian_recall(
 ) -> Vector:
     """Coefficients of length r(w) = 1 found by climbing J, with a wide sigmoid first and a narrower one then.
 
-    J is not concave: the end depends on the start.
-
-    Parameters
-    ----------
-    problem, moments, tau, ridge
-        As in :class:`GaussianRecall`.
-    start : ndarray of shape (d,)
-        A direction that is not 0, such as the coefficients of logistic regression.
-    max_iter : int, default=30
-        Bound on the steps at each width.
+    J is not concave: the end depends on the start, a direction that is not 0, such as the coefficients of logistic
+    regression. `max_iter` bounds the steps at each width.
     """
     if not start.any():
         raise ValueError("start must be a direction, got zeros. Give the coefficients of a linear classifier.")

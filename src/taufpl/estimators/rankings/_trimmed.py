@@ -40,30 +40,14 @@ _LARGEST_SHARE = 0.98
 class TrimmedRanking(Ranking):
     """The ranking at which the alternation ended; collapsed if every start ended at w = 0.
 
-    Attributes
-    ----------
-    result : Result
-        Of the convex problem on the chosen positives: its gap certifies that problem, not the choice. Where the
-        tolerance is no smaller than that of the alternations, the problem is the last of these, on the choice before.
-        Its passes are those of all starts together.
-    chosen : ndarray of int
-        Positions of the chosen positives among `positive_rows`.
-    objectives : tuple of float
-        F after each alternation of the start that won; never increases.
+    The result is that of the convex problem on the chosen positives: its gap certifies that problem, not the choice.
+    Where the tolerance is no smaller than that of the alternations, the problem is the last of these, on the choice
+    before. Its passes are those of all starts together. `chosen` are positions among `positive_rows`; `objectives` are
+    F after each alternation of the start that won, and never increase.
     """
 
     chosen: Rows
     objectives: tuple[float, ...]
-
-    @property
-    def coef(self) -> Vector:
-        """The coefficients."""
-        return self.result.coef
-
-    @property
-    def objective(self) -> float:
-        """F at the end."""
-        return self.objectives[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +72,9 @@ def rank(
 ) -> Ranking:
     """The convex ranking of a problem, or, where only a share of the positives is kept, the trimmed one.
 
-    Parameters
-    ----------
-    problem, share, choice
-        As in `fit_trimmed`.
-    tau : float
-        Tolerance that starts of the trimmed ranking are found for.
-    start : Result, default=None
-        Of a neighbouring problem: where the convex solver starts, and one more direction for the trimmed ranking.
-    callback : callable, default=None
-        Sees the records of a convex solve.
-    goes_on : bool, default=False
-        Whether the trimmed ranking starts from the neighbour's direction alone, as along a path.
+    The convex solver starts from the result of a neighbouring problem, whose direction is also one more start of the
+    trimmed ranking; with `goes_on`, as along a path, the only one. Other starts are found for the tolerance tau. The
+    callback sees the records of a convex solve.
     """
     if kept_count(share, problem.n_positive) == problem.n_positive:
         return solve_ranking(problem, choice, start, callback)
@@ -126,16 +101,8 @@ def fit_trimmed(
 ) -> TrimmedRanking:
     """Minimise the trimmed objective from each start, by at most this many alternations, and keep the lowest.
 
-    Parameters
-    ----------
-    problem : RankingProblem
-        The data, k and reg.
-    share : float
-        Share of the positives that are kept, above 0 and at most 1. At 1 it is the convex problem, without starts.
-    choice : SolverChoice
-    starts : sequence of ndarray of shape (d,)
-        Directions, at least one that is not 0: along a path, the solution of a neighbour.
-    max_alternations : int, default=10
+    The share of the positives that are kept is above 0 and at most 1; at 1 it is the convex problem, without starts.
+    Else starts hold at least one direction that is not 0.
     """
     count = kept_count(share, problem.n_positive)
     before = problem.operator.n_passes
@@ -152,7 +119,7 @@ def fit_trimmed(
         loose = replace(choice, tol=max(choice.tol, _LOOSE))
         small_gain = max(_SMALL_GAIN, choice.tol)
         ends = [_alternate(problem, count, loose, start, max_alternations, small_gain) for start in directions]
-        end = min(ends, key=lambda end: end.objective)
+        end = min(ends, key=lambda end: end.objectives[-1])
         if choice.tol < loose.tol:
             end = _polish(problem, choice, end)
     return replace(end, result=replace(end.result, n_passes=problem.operator.n_passes - before))
@@ -176,7 +143,7 @@ def trimmed_path(
     for reg in sorted(set(regs), reverse=True):
         found = hopeless or fit_trimmed(problem.replace(reg=reg), share, choice, [start], max_alternations)
         if not found.collapsed:
-            start = found.coef
+            start = found.result.coef
         elif len(found.objectives) == 1:
             hopeless = replace(found, result=replace(found.result, n_passes=0.0))
         yield reg, found
@@ -233,7 +200,8 @@ def _polish(problem: RankingProblem, choice: SolverChoice, end: TrimmedRanking) 
     """Solve the convex problem on the last choice to the tolerance that was asked for."""
     if end.collapsed:
         return end
-    at = _Iterate(end.coef, *problem.scores(end.coef), end.result.beta)
+    coef = end.result.coef
+    at = _Iterate(coef, *problem.scores(coef), end.result.beta)
     ranking = _solve_chosen(problem, choice, at, end.chosen)
     objectives = (*end.objectives, ranking.result.primal)
     return TrimmedRanking(ranking.result, ranking.collapsed, end.chosen, objectives)
