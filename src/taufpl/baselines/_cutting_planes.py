@@ -215,6 +215,5 @@ class _CuttingPlanes:
         collapsed = converged and self._is_collapsed()
         coef = np.zeros_like(self.coef) if collapsed else self.coef
         primal = self._at_zero if collapsed else self.primal
-        return Minimum(
-            coef, primal, self.dual, n_iter, len(self.bundle), converged, collapsed, history=tuple(self.history)
-        )
+        history, n_planes = tuple(self.history), len(self.bundle)
+        return Minimum(coef, primal, self.dual, n_iter, n_planes, converged, collapsed, history)

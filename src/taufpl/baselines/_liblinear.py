@@ -60,13 +60,14 @@ class Logistic:
 
 @dataclass(frozen=True, slots=True)
 class _LiblinearSolution:
-    """Where a solve ended: P, and the norm of its gradient in (w, b/s)."""
+    """Where a solve ended: P, the norm of its gradient in (w, b/s), and the duality gap relative to P."""
 
     coef: Vector
     intercept: float
     n_iter: int
     value: float
     gradient: float
+    gap: float
 
 
 class _Objective:
@@ -88,11 +89,9 @@ class _Objective:
         slopes = self.signs * weights * self.loss.derivative(margins)
         along_coef = float(np.linalg.norm(operator.rmatvec(slopes) + self.reg * coef))
         along_intercept = _INTERCEPT_SCALING * float(slopes.sum()) + self.reg * scaled
-        return _LiblinearSolution(coef, intercept, n_iter, value, math.hypot(along_coef, along_intercept))
-
-    def gap(self, point: _LiblinearSolution) -> float:
-        """Duality gap relative to P."""
-        return point.gradient**2 / (2.0 * self.reg * point.value)
+        gradient = math.hypot(along_coef, along_intercept)
+        gap = gradient**2 / (2.0 * self.reg * value)
+        return _LiblinearSolution(coef, intercept, n_iter, value, gradient, gap)
 
     def at_constants(self) -> tuple[float, float, float]:
         """P(0, 0), the norm of the gradient there, and the same at w = 0 with the best b. One pass.
@@ -125,9 +124,7 @@ class LiblinearScorer(BaselineScorer):
     def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
         objective = _Objective(problem, self._loss, self._weights(problem.n_positive, problem.n_negative))
         point = self._search(_with_small_indices(X), objective)
-        self.objective_ = point.value
-        self.dual_gap_ = objective.gap(point)
-        self.n_iter_ = max(1, point.n_iter)
+        self.objective_, self.dual_gap_, self.n_iter_ = point.value, point.gap, max(1, point.n_iter)
         self.converged_ = bool(self.dual_gap_ <= self.tol)
         return point.coef, point.intercept
 
@@ -148,7 +145,7 @@ class LiblinearScorer(BaselineScorer):
         for _ in range(_MOST_SOLVES):
             goal = math.sqrt(self.tol) * min(math.sqrt(2.0 * self.reg * value), at_best)
             point = self._run(X, objective, goal / at_zero if at_zero > 0 else 1.0)
-            done = objective.gap(point) <= self.tol or point.n_iter >= self.max_iter
+            done = point.gap <= self.tol or point.n_iter >= self.max_iter
             if done or point.gradient > 1.01 * goal:
                 break
             value = 0.25 * point.value

@@ -186,11 +186,9 @@ class PartialAUCSVM(BaselineScorer):
         self.pos_label = pos_label
         self.callback = callback
 
-    def _top_count(self, n_negative: int) -> int:
-        return range_count(self.tau, n_negative)
-
     def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
-        piece = partial(partial_auc_piece, m=problem.n_positive, k=problem.k)
+        k = range_count(self.tau, problem.n_negative)
+        piece = partial(partial_auc_piece, m=problem.n_positive, k=k)
         result = minimise(problem, piece, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         self.primal_objective_, self.dual_objective_, self.dual_gap_ = result.primal, result.dual, result.gap
         self.n_iter_, self.n_planes_ = result.n_iter, result.n_planes
@@ -199,7 +197,7 @@ class PartialAUCSVM(BaselineScorer):
         if self.collapsed_:
             warnings.warn(
                 f"{type(self).__name__} found nothing better than w = 0, for any reg: the mean of the "
-                f"{problem.n_positive} positives is an average of negatives in which {problem.k} of "
+                f"{problem.n_positive} positives is an average of negatives in which {k} of "
                 f"{problem.n_negative} decide, so that no direction separates them. Nothing is predicted positive. "
                 "Raise tau.",
                 RankingCollapseWarning,

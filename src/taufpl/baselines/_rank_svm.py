@@ -79,55 +79,52 @@ def _tail_sums(values: Vector) -> Vector:
     return np.concatenate((np.cumsum(values[::-1])[::-1], [0.0]))
 
 
-class _Newton:
-    """Truncated Newton steps: conjugate gradients, and a line search on scores."""
+def _minimise(problem: RankingProblem, tol: float, max_iter: int) -> tuple[Vector, Vector, tuple[Record, ...]]:
+    """Coefficients, scores and history of truncated Newton steps, once the gap is at most tol.
 
-    def __init__(self, problem: RankingProblem) -> None:
-        self.problem = problem
-        self._variances = _column_variances(problem)
+    At least one step is taken: w = 0 ranks nothing, however small its gap may be.
+    """
+    variances = _column_variances(problem)
+    began, passes = time.perf_counter(), problem.operator.n_passes
+    coef, scores = np.zeros(problem.n_features), np.zeros(problem.n_positive + problem.n_negative)
+    history: list[Record] = []
+    while True:
+        loss = PairLoss(scores, problem.n_positive)
+        gradient = combine_rows(problem, loss.gradient()) + problem.reg * coef
+        primal = loss.value() + 0.5 * problem.reg * float(coef @ coef)
+        gap = float(gradient @ gradient) / (2.0 * problem.reg)
+        n_passes, seconds = problem.operator.n_passes - passes, time.perf_counter() - began
+        history.append(Record(n_passes, seconds, primal, primal - gap, gap / primal))
+        if (gap <= tol * primal and len(history) > 1) or len(history) > max_iter:
+            break
+        diagonal = 4.0 * loss.active_share * variances + problem.reg
+        before = coef
+        coef, scores = _step(problem, loss, coef, scores, gradient, diagonal)
+        if np.array_equal(coef, before):  # the gradient is zero, or rounding allows no step
+            break
+    return coef, scores, tuple(history)
 
-    def solve(self, tol: float, max_iter: int) -> tuple[Vector, Vector, tuple[Record, ...]]:
-        """Coefficients, scores and history, once the gap is at most tol.
 
-        At least one step is taken: w = 0 ranks nothing, however small its gap may be.
-        """
-        problem, began = self.problem, time.perf_counter()
-        passes = problem.operator.n_passes
-        coef, scores = np.zeros(problem.n_features), np.zeros(problem.n_positive + problem.n_negative)
-        history: list[Record] = []
-        while True:
-            loss = PairLoss(scores, problem.n_positive)
-            gradient = combine_rows(problem, loss.gradient()) + problem.reg * coef
-            primal = loss.value() + 0.5 * problem.reg * float(coef @ coef)
-            gap = float(gradient @ gradient) / (2.0 * problem.reg)
-            n_passes, seconds = problem.operator.n_passes - passes, time.perf_counter() - began
-            history.append(Record(n_passes, seconds, primal, primal - gap, gap / primal))
-            if (gap <= tol * primal and len(history) > 1) or len(history) > max_iter:
-                break
-            before = coef
-            coef, scores = self._step(loss, coef, scores, gradient)
-            if np.array_equal(coef, before):  # the gradient is zero, or rounding allows no step
-                break
-        return coef, scores, tuple(history)
+def _step(
+    problem: RankingProblem, loss: PairLoss, coef: Vector, scores: Vector, gradient: Vector, diagonal: Vector
+) -> tuple[Vector, Vector]:
+    """Conjugate gradients, preconditioned by a diagonal, and a line search on scores."""
+    reg = problem.reg
+    forcing = min(_LOOSEST, float(np.sqrt(np.linalg.norm(gradient / np.sqrt(diagonal)))))
 
-    def _step(self, loss: PairLoss, coef: Vector, scores: Vector, gradient: Vector) -> tuple[Vector, Vector]:
-        problem, reg = self.problem, self.problem.reg
-        diagonal = 4.0 * loss.active_share * self._variances + reg
-        forcing = min(_LOOSEST, float(np.sqrt(np.linalg.norm(gradient / np.sqrt(diagonal)))))
+    def hessian_product(vector: Vector) -> Vector:
+        return combine_rows(problem, loss.hessian_product(stacked_scores(problem, vector))) + reg * vector
 
-        def hessian_product(vector: Vector) -> Vector:
-            return combine_rows(problem, loss.hessian_product(stacked_scores(problem, vector))) + reg * vector
+    move = conjugate_gradients(hessian_product, lambda residual: residual / diagonal, -gradient, forcing)
+    direction = stacked_scores(problem, move)
+    linear, quadratic = reg * float(coef @ move), reg * float(move @ move)
 
-        move = conjugate_gradients(hessian_product, lambda residual: residual / diagonal, -gradient, forcing)
-        direction = stacked_scores(problem, move)
-        linear, quadratic = reg * float(coef @ move), reg * float(move @ move)
+    def slope(t: float) -> float:
+        pairs = PairLoss(scores + t * direction, problem.n_positive)
+        return float(pairs.gradient() @ direction) + linear + t * quadratic
 
-        def slope(t: float) -> float:
-            pairs = PairLoss(scores + t * direction, problem.n_positive)
-            return float(pairs.gradient() @ direction) + linear + t * quadratic
-
-        t = line_search(slope, float(gradient @ move))
-        return coef + t * move, scores + t * direction
+    t = line_search(slope, float(gradient @ move))
+    return coef + t * move, scores + t * direction
 
 
 def _column_variances(problem: RankingProblem) -> Vector:
@@ -232,10 +229,9 @@ class RankSVM(BaselineScorer):
         self.pos_label = pos_label
 
     def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
-        coef, scores, self.history_ = _Newton(problem).solve(self.tol, self.max_iter)
+        coef, scores, self.history_ = _minimise(problem, self.tol, self.max_iter)
         last, m = self.history_[-1], problem.n_positive
         self.primal_objective_, self.dual_objective_, self.dual_gap_ = last.primal, last.dual, last.gap
-        self.n_iter_ = max(1, len(self.history_) - 1)
-        self.n_passes_ = last.n_passes
+        self.n_iter_, self.n_passes_ = max(1, len(self.history_) - 1), last.n_passes
         self.converged_ = bool(last.gap <= self.tol)
         return coef, -balanced_threshold(scores[:m], scores[m:])

@@ -44,23 +44,18 @@ class BaselineScorer(LinearScorer, ABC):
         self
         """
         X, labels = self._read(X, y)
-        k = self._top_count(labels.negative_rows.size)
-        problem = RankingProblem(as_operator(X), labels.positive_rows, labels.negative_rows, k, self.reg)
+        problem = RankingProblem(as_operator(X), labels.positive_rows, labels.negative_rows, 1, self.reg)
         coef, intercept = self._solve(X, problem)
         self.coef_, self.intercept_ = coef[np.newaxis].copy(), np.array([intercept])
         if not self.converged_:
             warn_not_converged(type(self).__name__, self.n_iter_, self.dual_gap_, self.tol)
         return self
 
-    def _top_count(self, n_negative: int) -> int:
-        """How many of the highest negatives the objective looks at, where it looks at some only."""
-        return 1
-
     @abstractmethod
     def _solve(self, X: Any, problem: RankingProblem) -> tuple[Vector, float]:
         """Coefficients and intercept; sets `n_iter_`, `dual_gap_`, `converged_` and what else the class documents.
 
-        The rows of both classes, k and reg are those of `problem`; its loss is not used.
+        The rows of both classes and reg are those of `problem`; its k and its loss are not used.
         """
 
 
