@@ -1,7 +1,9 @@
 """The rankers as scikit-learn estimators: what they promise, and how they behave among their neighbours."""
 
+import gc
 import pickle
 import warnings
+import weakref
 from functools import partial
 
 import numpy as np
@@ -18,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import estimator_cases
 from recall_cases import partly_separable
-from taufpl import TauFPLRanker, TauFPLRankerCV, tau_path
+from taufpl import TauFPLClassifier, TauFPLRanker, TauFPLRankerCV, tau_path
 from taufpl.baselines import TopPush
 from taufpl.exceptions import RankingCollapseWarning
 
@@ -358,6 +360,23 @@ def test_wrong_use_is_explained(estimator, X, y, message):
 def test_a_wrong_grid_is_explained(taus, regs, message):
     with pytest.raises(ValueError, match=message):
         tau_path(X, Y, taus, regs)
+
+
+@pytest.mark.parametrize("d", [6, 600])
+@pytest.mark.parametrize(
+    "estimator",
+    [TauFPLRanker(0.1), TauFPLRanker(0.1, solver="accelerated"), TauFPLRankerCV(0.1), TauFPLClassifier(0.1)],
+)
+def test_a_fit_lets_go_of_the_rows_at_once(estimator, d):
+    X, y = two_clouds(d=d)
+    rows = weakref.ref(X)
+    gc.disable()  # a reference cycle would now keep the rows alive
+    try:
+        estimator.fit(X, y)
+        del X
+        assert rows() is None
+    finally:
+        gc.enable()
 
 
 def test_unfitted():

@@ -69,7 +69,8 @@ class Operator(Rows):
         self.dtype = dtype
         self._passes = PassCount(self.n_stored()) if passes is None else passes
         self._row_norms: Vector | None = None
-        self._row_factor: RowFactor | None = None
+        # Without the operator itself: a cycle would keep the rows alive.
+        self._row_parts: tuple[Operator, NDArray[np.intp], Matrix] | None = None
 
     def __sizeof__(self) -> int:
         """Bytes of the rows too: what a worker of a cluster counts as used."""
@@ -164,10 +165,10 @@ class Operator(Rows):
 
     def row_factor(self) -> RowFactor:
         """Coordinates of all rows in their span; an n x n matrix is formed. One pass the first time, then kept."""
-        if self._row_factor is None:
+        if self._row_parts is None:
             rows, pivots = pivoted_cholesky(self.row_gram(np.arange(self.shape[0])))
-            self._row_factor = RowFactor(self, self._beside(rows), pivots, rows[pivots])
-        return self._row_factor
+            self._row_parts = (self._beside(rows), pivots, rows[pivots])
+        return RowFactor(self, *self._row_parts)
 
     def row_norms(self) -> Vector:
         """Squared Euclidean norm of every row. One pass the first time; read-only, because it is kept."""
