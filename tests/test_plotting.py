@@ -381,7 +381,7 @@ def test_rounds_need_evidence(data):
         RoundsDisplay.from_estimator(LogisticRegression().fit(*data))
     with pytest.raises(NotFittedError):
         RoundsDisplay.from_estimator(LogisticRegression())
-    with pytest.raises(ValueError, match="tpr must have 2 entries"):
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[2, 2, 1\]"):
         RoundsDisplay([1.0, 2.0], [0.0, 0.0], [1.0])
     with pytest.raises(ValueError, match="thresholds must not hold NaN"):
         RoundsDisplay([np.nan], [0.0], [1.0])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taufpl._checks import check_scores, check_tau
-from taufpl._sklearn import Scorer
+from taufpl._sklearn import Scorer, check_sample_weight
 from taufpl.thresholding import fpr_upper_bound, share_above
 
 __all__ = ["false_positive_rate", "fpr_upper_bound", "np_score", "np_scorer", "tpr_at_fpr", "tpr_at_fpr_scorer"]
@@ -22,12 +22,7 @@ Mask = NDArray[np.bool_]
 
 
 def np_score(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    tau: float,
-    *,
-    pos_label: Any = None,
-    sample_weight: ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, tau: float, *, pos_label: Any = None, sample_weight: ArrayLike | None = None
 ) -> float:
     """Neyman-Pearson score: lower is better, 0 is perfect.
 
@@ -58,9 +53,8 @@ def np_score(
     """
     tau = check_tau(tau)
     is_positive, flagged = _as_masks(y_true, y_pred, pos_label)
-    weights = _check_weights(sample_weight, is_positive.size)
-    fpr = _rate(flagged, ~is_positive, weights, "negative")
-    tpr = _rate(flagged, is_positive, weights, "positive")
+    fpr = _rate(flagged, ~is_positive, sample_weight, "negative")
+    tpr = _rate(flagged, is_positive, sample_weight, "positive")
     return max(fpr, tau) / tau - tpr
 
 
@@ -88,7 +82,7 @@ def false_positive_rate(
     0.25
     """
     is_positive, flagged = _as_masks(y_true, y_pred, pos_label)
-    return _rate(flagged, ~is_positive, _check_weights(sample_weight, is_positive.size), "negative")
+    return _rate(flagged, ~is_positive, sample_weight, "negative")
 
 
 def tpr_at_fpr(y_true: ArrayLike, y_score: ArrayLike, tau: float, *, pos_label: Any = None) -> float:
@@ -248,25 +242,15 @@ def _check_lengths(labels: NDArray[Any], others: NDArray[Any], name: str) -> Non
         raise ValueError(f"{name} must have as many entries as y_true, {labels.size}; got {others.size}.")
 
 
-def _check_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    if sample_weight is None:
-        return np.ones(n)
-    weights = check_scores("sample_weight", sample_weight)
-    if weights.size != n:
-        raise ValueError(f"sample_weight must have one entry a row, {n}; got {weights.size}.")
-    if not (np.all(weights >= 0) and np.all(np.isfinite(weights))):
-        raise ValueError("sample_weight must be finite and not negative.")
-    return weights
-
-
 def _check_present(rows: Mask, name: str) -> None:
     if not rows.any():
         raise ValueError(f"y_true must hold at least one {name}, got none. Pass rows of both classes.")
 
 
-def _rate(flagged: Mask, rows: Mask, weights: NDArray[np.float64], name: str) -> float:
+def _rate(flagged: Mask, rows: Mask, sample_weight: ArrayLike | None, name: str) -> float:
     """Weighted share of the rows that are flagged."""
     _check_present(rows, name)
+    weights = check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
     total = float(weights[rows].sum())
     if total == 0:
         raise ValueError(f"sample_weight must not be 0 on every {name}.")

@@ -46,14 +46,9 @@ class ChangeStatistic:
         self.state = ChangeState(0, 0, np.full(_SHIFTS.size, -np.inf))
 
     def feed(self, flagged: Counts, others: Counts) -> tuple[Floats, list[ChangeState]]:
-        """Add the next false alarms; give log R there, and the states at other numbers of negatives.
+        """Add the next false alarms; give log R there, and the states at `others`, further numbers of negatives.
 
-        Parameters
-        ----------
-        flagged : ndarray of int
-            Numbers of negatives, counted from the first of all, at which the false alarms come, increasing.
-        others : ndarray of int
-            Further numbers of negatives after the present state.
+        `flagged` are the numbers of negatives, counted from the first of all, at which the false alarms come.
         """
         if not flagged.size:
             return np.empty(0), [self.state] * others.size

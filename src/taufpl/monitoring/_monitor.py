@@ -57,19 +57,6 @@ class FPRMonitor:
         signal while the tolerance allows 5,000 false alarms. Twice the run length delays a signal by some 10 %.
         `math.inf` turns the detector off.
 
-    Attributes
-    ----------
-    n_seen, n_false_alarms : int
-        Negatives fed so far, and how many of these were flagged; events where events were given.
-    alarm : bool
-        Whether the test has raised its alarm. It stays until `reset`.
-    alarm_at : int or None
-        Number of negatives at which it was raised.
-    change : bool
-        Whether the change detector has given its signal. It stays until `reset`.
-    change_at : int or None
-        Number of negatives at which it was given.
-
     Notes
     -----
     Each term of the wealth is the likelihood ratio of a rate with odds exp(a_g) times those of tau, and the mixture
@@ -181,22 +168,22 @@ class FPRMonitor:
 
     @property
     def alarm_at(self) -> int | None:
-        """Number of negatives at which the test raised its alarm."""
+        """Number of negatives at which the test raised its alarm; None before."""
         return self._stream.alarm_at
 
     @property
     def alarm(self) -> bool:
-        """Whether the test has raised its alarm."""
+        """Whether the test has raised its alarm. It stays until `reset`."""
         return self.alarm_at is not None
 
     @property
     def change_at(self) -> int | None:
-        """Number of negatives at which the change detector gave its signal."""
+        """Number of negatives at which the change detector gave its signal; None before."""
         return self._stream.change_at
 
     @property
     def change(self) -> bool:
-        """Whether the change detector has given its signal."""
+        """Whether the change detector has given its signal. It stays until `reset`."""
         return self.change_at is not None
 
     @property
@@ -294,13 +281,9 @@ def _as_flags(false_alarms: Any) -> NDArray[np.bool_]:
     x = np.atleast_1d(np.asarray(false_alarms))
     if x.ndim != 1:
         raise ValueError(f"false_alarms must be one flag or a one-dimensional array of flags, got shape {x.shape}.")
-    if x.dtype == np.bool_:
-        return x
-    if x.size == 0:
-        return np.zeros(0, dtype=np.bool_)
-    if x.dtype.kind not in "fiu" or not np.all((x == 0) | (x == 1)):
+    if x.size and x.dtype != np.bool_ and (x.dtype.kind not in "fiu" or not np.all((x == 0) | (x == 1))):
         raise ValueError(
             "false_alarms must hold True or False (or 1 or 0) for every negative, got other values. "
             "For a batch of counts use update_counts."
         )
-    return x.astype(np.bool_)
+    return x.astype(np.bool_, copy=False)

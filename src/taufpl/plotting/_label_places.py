@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from taufpl.plotting import style
 from taufpl.plotting.statistics import Vector
@@ -15,22 +16,13 @@ _ROOM, _HALF_LABEL, _CROWD = 48.0, 20.0, 14.0
 
 
 def place_labels(ax: Any, contours: Any, texts: list[str], points: Vector) -> None:
-    """Write each level's text on its contour, once; levels without a text get none.
+    """Write the text of each level, which may be empty, on its contour, once, and where it covers few of the points.
 
-    Parameters
-    ----------
-    ax : matplotlib axes
-        With its limits set.
-    contours : matplotlib contour set
-    texts : list of str
-        One a level.
-    points : ndarray of shape (n, 2)
-        What labels had better not cover.
+    The axes must have their limits.
     """
     scale = 72.0 / ax.figure.dpi
     frame = scale * ax.transAxes.transform([(0, 0), (1, 1)])
-    points = scale * ax.transData.transform(points) if len(points) else points
-    taken = np.empty((0, 2))
+    points, taken = scale * ax.transData.transform(points), np.empty((0, 2))
     chosen = []
     for text, path in zip(texts, contours.get_paths(), strict=True):
         if not text or not len(path.vertices):
@@ -68,13 +60,9 @@ def _candidates(path: Any, to_points: Any) -> tuple[Vector, Vector]:
 
 def _cost(where: Vector, bend: Vector, frame: Vector, points: Vector, taken: Vector) -> Vector:
     """Lower is better: straight, inside the frame, few points underneath, no other label near."""
-    cost = bend / _HALF_LABEL
     inside = np.minimum(where - frame[0], frame[1] - where).min(axis=1)
-    cost += np.maximum(0.0, 1.0 - inside / _ROOM) * 4.0
-    if len(points):
-        distance = np.hypot(*(where[:, np.newaxis] - points).transpose(2, 0, 1))
-        cost += 0.15 * (distance < _CROWD).sum(axis=1)
-    if len(taken):
-        nearest = np.hypot(*(where[:, np.newaxis] - taken).transpose(2, 0, 1)).min(axis=1)
-        cost += np.maximum(0.0, 1.0 - nearest / _ROOM) * 20.0
-    return np.asarray(cost)
+    nearest = cdist(where, taken).min(axis=1, initial=np.inf)
+    cost: Vector = bend / _HALF_LABEL + 4.0 * np.maximum(0.0, 1.0 - inside / _ROOM)
+    cost += 0.15 * (cdist(where, points) < _CROWD).sum(axis=1)
+    cost += 20.0 * np.maximum(0.0, 1.0 - nearest / _ROOM)
+    return cost

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
+from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import column_or_1d
 
-from taufpl.plotting._scores import Response, check_pos_label, respond
+from taufpl.plotting._scores import check_pos_label, respond
 from taufpl.plotting.statistics import Vector
 
 # Rows that are scored in one call: the memory that an estimator needs beside the grid does not grow with the grid.
@@ -85,12 +85,9 @@ def coordinates(values: Vector, resolution: int, padding: float) -> Vector:
 def score_grid(estimator: Any, X: Any, first: Vector, second: Vector, pos_label: Any) -> tuple[Vector, float]:
     """Scores on the grid, block by block, and the score above which a point is positive."""
     scores = np.empty(second.size * first.size)
-    threshold = 0.0
-    for start in range(0, scores.size, _BLOCK):
-        row, column = np.divmod(np.arange(start, min(start + _BLOCK, scores.size)), first.size)
-        response = respond(estimator, _like(X, first[column], second[row]), pos_label)
-        scores[start : start + _BLOCK] = response.scores
-        threshold = response.threshold
+    for block in gen_batches(scores.size, _BLOCK):
+        row, column = np.divmod(np.arange(block.start, block.stop), first.size)
+        scores[block], threshold, _ = respond(estimator, _like(X, first[column], second[row]), pos_label)
     return scores.reshape(second.size, first.size), threshold
 
 
@@ -101,13 +98,11 @@ def _like(X: Any, first: Vector, second: Vector) -> Any:
     return np.column_stack([first, second])
 
 
-def split_points(points: Vector, y: ArrayLike, response: Response) -> dict[str, ClassPoints]:
+def split_points(points: Vector, y: ArrayLike, scores: Vector, pos_label: Any) -> dict[str, ClassPoints]:
     """Negatives and positives, under the names of the display's parameters."""
     labels = column_or_1d(y)
     if labels.size != len(points):
         raise ValueError(f"y must have one label a row of X, {len(points)}; got {labels.size}.")
-    is_positive = labels == check_pos_label(labels, response.pos_label)
-    return {
-        name: ClassPoints(points[chosen], response.scores[chosen])
-        for name, chosen in (("negatives", ~is_positive), ("positives", is_positive))
-    }
+    is_positive = labels == check_pos_label(labels, pos_label)
+    kinds = {"negatives": ~is_positive, "positives": is_positive}
+    return {name: ClassPoints(points[chosen], scores[chosen]) for name, chosen in kinds.items()}

@@ -169,7 +169,10 @@ class DecisionRegionsDisplay(Display):
         check_count("grid_resolution", grid_resolution, least=2)
         points = check_points(estimator, X)
         first, second = (coordinates(column, grid_resolution, padding) for column in points.T)
-        classes = {} if y is None else split_points(points, y, respond(estimator, X, pos_label))
+        classes: dict[str, ClassPoints] = {}
+        if y is not None:
+            own_scores, _, positive = respond(estimator, X, pos_label)
+            classes = split_points(points, y, own_scores, positive)
         scores, threshold = score_grid(estimator, X, first, second, pos_label)
         tau = find_attribute(estimator, "tau")
         display = cls(
@@ -209,8 +212,7 @@ class DecisionRegionsDisplay(Display):
         """
         self._open(ax)
         finite = self.scores[np.abs(self.scores) < _HUGE]
-        reach = float(np.abs(finite - self.threshold).max()) if finite.size else 0.0
-        reach = reach if reach > 0 else 1.0
+        reach = float(np.abs(finite - self.threshold).max(initial=0.0)) or 1.0
         surface = np.clip(self.scores, self.threshold - reach, self.threshold + reach)
         # A score at the threshold is not above it; where much of the plane shares it, contours need to be told.
         surface[surface == self.threshold] -= 1e-12 * reach
@@ -226,18 +228,10 @@ class DecisionRegionsDisplay(Display):
         """Bands of equal width on either side of the boundary, up to what most of that side reaches."""
         distance = surface - self.threshold
         below, above = (_most(side[side > 0], reach) for side in (-distance, distance))
-        n = len(_NEGATIVE_SHADES)
-        steps = np.linspace(0.0, 1.0, n, endpoint=False)
+        steps = np.linspace(0.0, 1.0, len(_NEGATIVE_SHADES), endpoint=False)
         levels = self.threshold + np.concatenate([-below * steps[:0:-1], above * steps])
-        self.regions_ = self.ax_.contourf(
-            self.first,
-            self.second,
-            surface,
-            levels=levels,
-            colors=(*_NEGATIVE_SHADES, *_POSITIVE_SHADES),
-            extend="both",
-            zorder=0.5,
-        )
+        look = {"colors": (*_NEGATIVE_SHADES, *_POSITIVE_SHADES), "extend": "both", "zorder": 0.5}
+        self.regions_ = self.ax_.contourf(self.first, self.second, surface, levels=levels, **look)
 
     def _draw_points(self) -> Vector:
         """Both classes, thinned; returns the points that were drawn."""
@@ -274,17 +268,10 @@ class DecisionRegionsDisplay(Display):
         crossing = sorted(level for level in names if surface.min() < level < surface.max())
         self.contours_ = None
         if crossing:
-            is_boundary = [level == self.threshold for level in crossing]
-            self.contours_ = self.ax_.contour(
-                self.first,
-                self.second,
-                surface,
-                levels=crossing,
-                colors=style.BLACK,
-                linewidths=[2.4 if strong else 1.2 for strong in is_boundary],
-                linestyles=["-" if strong else "--" for strong in is_boundary],
-                zorder=3,
-            )
+            lines = [(2.4, "-") if level == self.threshold else (1.2, "--") for level in crossing]
+            widths, dashes = zip(*lines, strict=True)
+            look = {"colors": style.BLACK, "linewidths": widths, "linestyles": dashes, "zorder": 3}
+            self.contours_ = self.ax_.contour(self.first, self.second, surface, levels=crossing, **look)
             place_labels(self.ax_, self.contours_, [names[level] for level in crossing], drawn)
         self._explain_contours(self.threshold in crossing, bool(set(crossing) - {self.threshold}))
 

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from taufpl._checks import check_scores
 from taufpl.plotting import style
 from taufpl.plotting._display import PanelDisplay, display_name
-from taufpl.plotting._scores import check_threshold, check_tolerance, check_vector, find_attribute
+from taufpl.plotting._scores import check_threshold, check_tolerance, find_attribute
 from taufpl.plotting.statistics import finite_rounds, rounds_over
 
 
@@ -57,9 +58,9 @@ class RoundsDisplay(PanelDisplay):
         threshold: float | None = None,
         name: str | None = None,
     ) -> None:
-        self.thresholds = check_vector(thresholds, "thresholds")
-        self.fpr = check_vector(fpr, "fpr", self.thresholds.size)
-        self.tpr = check_vector(tpr, "tpr", self.thresholds.size)
+        self.thresholds = check_scores("thresholds", thresholds)
+        self.fpr, self.tpr = check_scores("fpr", fpr), check_scores("tpr", tpr)
+        check_consistent_length(self.thresholds, self.fpr, self.tpr)
         self.tau = check_tolerance(tau)
         self.threshold = check_threshold(threshold)
         self.name = name

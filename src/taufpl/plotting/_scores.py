@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taufpl._checks import check_scores, check_tau
+from taufpl.estimators import scores_of
 from taufpl.plotting.statistics import Vector
-
-
-class Response(NamedTuple):
-    """Scores from an estimator, the score above which it says positive, and the positive label (None: unknown)."""
-
-    scores: Vector
-    threshold: float
-    pos_label: Any
 
 
 def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -> tuple[Vector, Vector, Any]:
@@ -58,39 +51,35 @@ def _positive_of(classes: Any, pos_label: Any, needed: str, whose: str, advice: 
     return pos_label
 
 
-def respond(estimator: Any, X: Any, pos_label: Any = None) -> Response:
-    """Scores by `decision_function`, else by the positive class's column of `predict_proba`.
+def respond(estimator: Any, X: Any, pos_label: Any = None) -> tuple[Vector, float, Any]:
+    """Scores of an estimator, the score above which it says positive, and the positive label (None: unknown).
 
-    The threshold is 0 for the first and 1/2 for the second. `decision_function` speaks for `classes_[1]`; where the
-    other class is asked for, its sign is turned. An estimator without `classes_` scores as it does.
+    Scores come from `decision_function`, with threshold 0, or else from the positive class's column of `predict_proba`,
+    with threshold 1/2. `decision_function` speaks for `classes_[1]`; where the other class is asked for, its sign is
+    turned. An estimator without `classes_` scores as it does.
     """
     check_is_fitted(estimator)
-    classes = getattr(estimator, "classes_", None)
-    if classes is not None:
-        advice = "Fit it to one class against the others."
-        pos_label = _positive_of(classes, pos_label, "estimator must know two classes", "estimator's classes", advice)
-    if hasattr(estimator, "decision_function"):
-        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
-        return Response(scores if classes is None or pos_label == classes[1] else -scores, 0.0, pos_label)
-    if hasattr(estimator, "predict_proba") and classes is not None:
-        column = 1 if pos_label == classes[1] else 0
-        return Response(np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, column], 0.5, pos_label)
-    raise TypeError(
-        f"estimator must have decision_function, or predict_proba and classes_; {type(estimator).__name__} does not. "
-        "Pass scores to from_predictions instead."
-    )
+    classes, has_decisions = getattr(estimator, "classes_", None), hasattr(estimator, "decision_function")
+    if not has_decisions and (classes is None or not hasattr(estimator, "predict_proba")):
+        raise TypeError(
+            f"estimator must have decision_function, or predict_proba and classes_; {type(estimator).__name__} does "
+            "not. Pass scores to from_predictions instead."
+        )
+    if classes is None:
+        return np.asarray(estimator.decision_function(X), dtype=np.float64), 0.0, pos_label
+    advice = "Fit it to one class against the others."
+    pos_label = _positive_of(classes, pos_label, "estimator must know two classes", "estimator's classes", advice)
+    return scores_of(estimator, X, pos_label), 0.0 if has_decisions else 0.5, pos_label
 
 
 def find_attribute(estimator: Any, name: str) -> Any:
     """Attribute of an estimator, of a pipeline's last step or of a search's best estimator; None if nowhere."""
     found = getattr(estimator, name, None)
-    if found is not None:
-        return found
-    if hasattr(estimator, "steps"):
+    if found is None and hasattr(estimator, "steps"):
         return find_attribute(estimator.steps[-1][1], name)
-    if hasattr(estimator, "best_estimator_"):
+    if found is None and hasattr(estimator, "best_estimator_"):
         return find_attribute(estimator.best_estimator_, name)
-    return None
+    return found
 
 
 def check_tolerance(tau: Any) -> float | None:
@@ -111,11 +100,3 @@ def check_threshold(threshold: Any) -> float | None:
     if math.isnan(float(threshold)):
         raise ValueError("threshold must be a number, got nan. Pass None to draw none.")
     return float(threshold)
-
-
-def check_vector(values: ArrayLike, name: str, size: int | None = None) -> Vector:
-    """One-dimensional array of floats without missing values, of a given size where one is asked for."""
-    vector = check_scores(name, values)
-    if size is not None and vector.size != size:
-        raise ValueError(f"{name} must have {size} entries, as many as the arrays beside it; got {vector.size}.")
-    return vector

@@ -55,12 +55,9 @@ def matplotlib(module: str, purpose: str = "to draw") -> Any:
 def curve_style(ax: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Colour and dashes of the next curve on these axes; what the caller gave goes first."""
     drawn = sum(line.get_gid() == CURVE for line in ax.get_lines())
-    style: dict[str, Any] = {"linestyle": DASHES[drawn // len(CYCLE) % len(DASHES)], "linewidth": 1.8}
-    style["color"] = CYCLE[drawn % len(CYCLE)]
-    for short, name in (("c", "color"), ("ls", "linestyle"), ("lw", "linewidth")):
-        if short in given:
-            del style[name]
-    return {**style, **given, "gid": CURVE}
+    dashes, colour = DASHES[drawn // len(CYCLE) % len(DASHES)], CYCLE[drawn % len(CYCLE)]
+    given = matplotlib("cbook").normalize_kwargs(given, matplotlib("lines").Line2D)
+    return {"linestyle": dashes, "linewidth": 1.8, "color": colour, **given, "gid": CURVE}
 
 
 def percent(rate: float, digits: int = 3) -> str:

@@ -64,11 +64,7 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
     }
 
     def __init__(
-        self,
-        *,
-        min_frequency: float | None = None,
-        max_categories: int | None = None,
-        sparse_output: bool = True,
+        self, *, min_frequency: float | None = None, max_categories: int | None = None, sparse_output: bool = True
     ) -> None:
         self.min_frequency = min_frequency
         self.max_categories = max_categories
@@ -185,11 +181,7 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
 def _with_one_missing(X: Any, kinds: Any) -> Any:
     """A frame in which a missing text is None; pandas has NaN and NA too, and numbers where all texts are missing.
 
-    Parameters
-    ----------
-    X : dataframe, or anything else, which is left as it is
-    kinds : iterable of dtype
-        Of the columns: those that are no numbers are texts.
+    The kinds are the types of the columns, of which those that are no numbers are texts. All but frames is left as is.
     """
     if not hasattr(X, "iloc"):
         return X

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -169,21 +169,13 @@ class UnseenCounter:
 
     def record(self) -> dict[str, Any]:
         """All counts as plain values; columns without any are left out."""
-        return {
-            "n_rows": self.n_rows,
-            "columns": {
-                column.name: {
-                    "n_unknown": counts.n_unknown,
-                    "unknown_levels": [str(each) for each in counts.examples],
-                    "n_missing": counts.n_missing,
-                    "n_below": counts.n_below,
-                    "n_above": counts.n_above,
-                    "remarkable": [kind for kind, _ in self._remarks(column)],
-                }
-                for column in self.columns
-                if (counts := self.counts[column.name]).any()
-            },
-        }
+        columns = {}
+        for column in self.columns:
+            if self.counts[column.name].any():
+                found = asdict(self.counts[column.name])
+                found["unknown_levels"] = [str(each) for each in found.pop("examples")]
+                columns[column.name] = {**found, "remarkable": [kind for kind, _ in self._remarks(column)]}
+        return {"n_rows": self.n_rows, "columns": columns}
 
     def _remarks(self, column: TrainingColumn) -> list[tuple[str, str]]:
         """Kinds and sentences."""
@@ -192,14 +184,12 @@ class UnseenCounter:
             such = ", ".join(repr(each) for each in counts.examples)
             found.append(("unknown", f"have a level that training never saw, such as {such}", counts.n_unknown))
         if self._exceeds(counts.n_missing, self.n_rows, self._ordinary_missing(column)):
-            before = (
-                f"{column.n_missing:,} of {column.n_rows:,} training rows" if column.n_missing else "no training row"
-            )
-            found.append(("missing", f"lack a value; {before} did", counts.n_missing))
+            before = f"{column.n_missing:,} of {column.n_rows:,} training rows did"
+            text = f"lack a value; {before if column.n_missing else 'no training row did'}"
+            found.append(("missing", text, counts.n_missing))
         if self._exceeds(counts.n_outside, self.n_rows - counts.n_missing, self._ordinary_outside(column)):
-            found.append(
-                ("outside", f"lie outside the training range, {column.low:.6g} to {column.high:.6g}", counts.n_outside)
-            )
+            text = f"lie outside the training range, {column.low:.6g} to {column.high:.6g}"
+            found.append(("outside", text, counts.n_outside))
         return [(kind, f"{column.name}: {_share(count, self.n_rows)} {text}") for kind, text, count in found]
 
     def _exceeds(self, count: int, n_rows: int, ordinary: float) -> bool:

@@ -32,11 +32,6 @@ class LinearScore:
     mean: Vector
     deviation: Vector
 
-    def contributions(self, row: int) -> Vector:
-        """By how much each feature moves the score of a row away from that of the mean row."""
-        x = as_operator(self.rows).rmatvec_rows([1.0], [row])
-        return self.coef * (x - self.mean)
-
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -60,10 +55,11 @@ class Features:
         return self._largest(self.weights, n)
 
     def reasons(self, row: int, n: int) -> list[tuple[str, float]]:
-        """The features that moved the score of a row most, and by how much."""
+        """The features that moved the score of a row most away from that of the mean row, and by how much."""
         if not self.linear:
             return []
-        return self._largest(np.mean([each.contributions(row) for each in self.linear], axis=0), n)
+        moves = [each.coef * (as_operator(each.rows).rmatvec_rows([1.0], [row]) - each.mean) for each in self.linear]
+        return self._largest(np.mean(moves, axis=0), n)
 
     def _largest(self, values: Vector, n: int) -> list[tuple[str, float]]:
         """Names and values of the n features with the largest values in size, largest first, without zeros."""
@@ -77,8 +73,11 @@ class Features:
 def features_of(rows: ScoredRows, feature_names: Any) -> Features:
     """Find weights: of a linear score on standardised features, else what the scorer calls importances."""
     parts = [_stages(model, rows) for model in _scorers(rows.final)]
-    linear = tuple(_linear(*part) for part in parts) if all(map(_is_linear, parts)) else ()
-    names = _names(rows, feature_names, parts[0], _n_features(parts[0], linear))
+    linear = tuple(_linear(*part) for part in parts) if all(_is_linear(model) for model, _, _ in parts) else ()
+    last, inner, _ = parts[0]
+    width = np.shape(inner)[1] if len(np.shape(inner)) > 1 else 1
+    n_features = linear[0].coef.size if linear else int(getattr(last, "n_features_in_", width))
+    names = _names(rows, feature_names, last, n_features)
     if linear and len({each.coef.size for each in linear}) == 1:
         weights = np.mean([each.coef * each.deviation for each in linear], axis=0)
         return Features("linear", weights, names, linear)
@@ -88,16 +87,13 @@ def features_of(rows: ScoredRows, feature_names: Any) -> Features:
     return Features("none", np.empty(0), names)
 
 
-Stage = tuple[Any, Any, float]
-
-
 def _scorers(final: Any) -> list[Any]:
     """The models whose mean score counts."""
     models = getattr(final, "estimators_", [final])
     return [each.estimator if isinstance(each, FrozenEstimator) else each for each in models]
 
 
-def _stages(model: Any, rows: ScoredRows) -> Stage:
+def _stages(model: Any, rows: ScoredRows) -> tuple[Any, Any, float]:
     """The last step of a scorer, the rows as it sees them, and 1 or -1 where its positives are the others."""
     inner = rows.inner
     if isinstance(model, Pipeline) and len(model.steps) > 1:
@@ -108,16 +104,12 @@ def _stages(model: Any, rows: ScoredRows) -> Stage:
     return last, inner, -1.0 if turned else 1.0
 
 
-def _is_linear(stage: Stage) -> bool:
+def _is_linear(model: Any) -> bool:
     """Whether the score is linear: probabilities are not, even of a linear model."""
-    model, _, _ = stage
     coef = getattr(model, "coef_", None)
-    return (
-        coef is not None
-        and hasattr(model, "decision_function")
-        and np.ndim(coef) <= 2
-        and np.size(coef) == np.shape(coef)[-1]
-    )
+    if coef is None or not hasattr(model, "decision_function"):
+        return False
+    return np.ndim(coef) <= 2 and np.size(coef) == np.shape(coef)[-1]
 
 
 def _linear(model: Any, rows: Any, sign: float) -> LinearScore:
@@ -129,15 +121,8 @@ def _linear(model: Any, rows: Any, sign: float) -> LinearScore:
     return LinearScore(array, sign * np.asarray(model.coef_, dtype=np.float64).ravel(), mean, deviation)
 
 
-def _n_features(stage: Stage, linear: tuple[LinearScore, ...]) -> int:
-    model, rows, _ = stage
-    if linear:
-        return linear[0].coef.size
-    return int(getattr(model, "n_features_in_", np.shape(rows)[1] if len(np.shape(rows)) > 1 else 1))
-
-
-def _names(rows: ScoredRows, given: Any, stage: Stage, n_features: int) -> Sequence[str] | None:
-    """Names of the features that the last step of the first scorer sees."""
+def _names(rows: ScoredRows, given: Any, last: Any, n_features: int) -> Sequence[str] | None:
+    """Names of the features that `last`, the last step of the first scorer, sees."""
     outer = getattr(rows.model, "best_estimator_", rows.model)
     makers = [each for each in (outer, _scorers(rows.final)[0]) if isinstance(each, Pipeline)]
     given = None if given is None else [str(each) for each in given]
@@ -154,7 +139,7 @@ def _names(rows: ScoredRows, given: Any, stage: Stage, n_features: int) -> Seque
             f"feature_names must hold one name a feature, {n_features}; got {len(given)}. The features are those that "
             "the last step of the model sees, or those of X where the steps before it can name what they make of them."
         )
-    own = getattr(stage[0], "feature_names_in_", getattr(rows.final, "feature_names_in_", None))
+    own = getattr(last, "feature_names_in_", getattr(rows.final, "feature_names_in_", None))
     return None if own is None or len(own) != n_features else [str(each) for each in own]
 
 

@@ -26,22 +26,10 @@ _REPR_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that a report says about a model on some rows.
+    """All that a report says about a model on some rows; None for what is not known or cannot be told.
 
-    Attributes
-    ----------
-    rates : tuple of Rates
-        One a tolerance, each at its own threshold.
-    is_new : bool or None
-        Whether the model has not seen the rows; None if nobody knows.
-    training : TrainingRows or None
-        None where the training rows were not given.
-    slider : dict or None
-        None without negatives.
-    edges : ndarray or None
-        Bins of the histogram.
-    unseen_values : UnseenCounter or None
-        None where the training rows are not known by column.
+    Each tolerance has its rates, at its own threshold. `is_new` says whether the model has not seen the rows, and
+    `edges` are those of the histogram's bins.
     """
 
     rows: ScoredRows

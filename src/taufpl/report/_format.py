@@ -52,15 +52,15 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def counted(value: int, one: str, many: str | None = None) -> str:
+def counted(value: int, noun: str) -> str:
     """A number and its noun.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(2000, "row"), counted(2, "case", "cases")
-    ('1 row', '2,000 rows', '2 cases')
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
     """
-    return f"{value:,} {one if value == 1 else many or one + 's'}"
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
 def score(value: float | None, digits: int = 4) -> str:

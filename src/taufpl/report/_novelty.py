@@ -17,18 +17,10 @@ from taufpl.report._scored_rows import ScoredRows, score_rows
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Rows of a report, and what a record of the rows that the model has met says about them.
+    """Rows of a report, and what a record of the rows that the model has met says about them, where there is one.
 
-    Attributes
-    ----------
-    X, y
-        Without rows that were seen before, where these can be told from the others.
-    is_new : bool or None
-        As said, unless the record contradicts.
-    freshness : Freshness or None
-        None without a record.
-    kept : ndarray of int or None
-        Positions of the rows among those that were given; None where none was left out.
+    Rows that were seen before are left out where they can be told from the others; `kept` are the positions of the
+    remaining ones, None where none was left out. `is_new` is as said, unless the record contradicts.
     """
 
     X: Any
@@ -60,10 +52,6 @@ class TrainingRows:
 
     rates: Rates
     n_shared: int
-
-    def settle(self, is_new: bool | None, n_rows: int) -> bool | None:
-        """Whether the reported rows are new: as said, else as the training rows show."""
-        return {0: True, n_rows: False}.get(self.n_shared) if is_new is None else is_new
 
 
 def compare_training(rows: ScoredRows, training: Any) -> TrainingRows:

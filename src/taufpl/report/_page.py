@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -16,7 +15,6 @@ from taufpl import __version__
 from taufpl._checks import check_count
 from taufpl._extras import require
 from taufpl._files import write_whole
-from taufpl._sklearn import num_samples
 from taufpl.persistence import SeenRows
 from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _format, _pictures
@@ -29,7 +27,6 @@ from taufpl.thresholding import negatives_needed
 
 # The page stays well under 3 MB, long names and all.
 MOST_EXAMPLES = 500
-_LARGEST = sys.float_info.max
 
 
 def render_report(
@@ -113,7 +110,8 @@ def render_report(
         raise ValueError(
             f"n_examples must be at most {MOST_EXAMPLES}, a report is no place for a table; got {n_examples}."
         )
-    volume = _check_number("volume_per_day", volume_per_day, _LARGEST, "a number of cases, at least 0")
+    largest = np.finfo(np.float64).max
+    volume = _check_number("volume_per_day", volume_per_day, largest, "a number of cases, at least 0")
     if base_rate is not None:
         base_rate = _check_number("base_rate", base_rate, 1.0, "a share between 0 and 1: write 0.01 for 1 %")
     if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
@@ -121,7 +119,9 @@ def render_report(
     given = leave_out_seen(X, y, data_is_new, seen)
     rows = score_rows(model, given.X, given.y)
     compared = None if training is None else compare_training(rows, training)
-    is_new = given.is_new if compared is None else compared.settle(given.is_new, num_samples(given.X))
+    is_new = given.is_new
+    if is_new is None and compared is not None:
+        is_new = {0: True, rows.scores.size: False}.get(compared.n_shared)
     if base_rate is None and rows.negative.size and rows.positive.size:
         base_rate = rows.positive.size / rows.scores.size
     found = Findings(

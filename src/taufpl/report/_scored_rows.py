@@ -26,18 +26,10 @@ Positions = NDArray[np.intp]
 class ScoredRows:
     """A fitted model, labelled rows, and the scores that the model gives them.
 
-    Attributes
-    ----------
-    model, final : estimator
-        As given, and the estimator in it that has the threshold: a pipeline's last step, a search's best.
-    outer, inner : array, sparse matrix or frame
-        The rows as given, and as `final` sees them.
-    scores : ndarray of shape (n,)
-        Raw scores: a row is predicted positive if its score is strictly above the threshold.
-    taus, thresholds, evidence : tuple
-        One entry a tolerance; the evidence is None where the threshold is a training quantile without any.
-    negative, positive : ndarray
-        Scores of the two classes, each sorted upward.
+    `final` is the estimator in the model that has the threshold, a pipeline's last step or a search's best. `outer` are
+    the rows as given, `inner` as `final` sees them. A row is positive if its raw score is strictly above the threshold.
+    `negative` and `positive` are the scores of the two classes, sorted upward. Taus, thresholds and evidence have one
+    entry a tolerance; the evidence is None where the threshold is a training quantile without any.
     """
 
     model: Any
