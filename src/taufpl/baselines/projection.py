@@ -18,18 +18,13 @@ from taufpl.projection import as_vectors, check_k, check_out, detached
 
 __all__ = ["bisection", "ibis", "ptkc", "sort_based", "sort_based_cone"]
 
+Pair = tuple[Vector, Vector]  # alpha, beta
 Affine = tuple[float, float]  # value at 0, slope
 
 
 def ibis(
-    alpha: ArrayLike,
-    beta: ArrayLike,
-    k: int = 1,
-    *,
-    tol: float = 0.0,
-    prune: bool = False,
-    out: tuple[Vector, Vector] | None = None,
-) -> tuple[Vector, Vector]:
+    alpha: ArrayLike, beta: ArrayLike, k: int = 1, *, tol: float = 0.0, prune: bool = False, out: Pair | None = None
+) -> Pair:
     """Project on the top-k simplex by improved bisection.
 
     ::
@@ -75,9 +70,7 @@ def ibis(
     return _bisect(alpha, beta, k, improved=True, pruned=prune, tol=tol, out=out)
 
 
-def bisection(
-    alpha: ArrayLike, beta: ArrayLike, k: int, *, tol: float = 1e-10, out: tuple[Vector, Vector] | None = None
-) -> tuple[Vector, Vector]:
+def bisection(alpha: ArrayLike, beta: ArrayLike, k: int, *, tol: float = 1e-10, out: Pair | None = None) -> Pair:
     """Project on the top-k simplex by bisection with pruned caches, the tau-FPL paper's Algorithm 2.
 
     ::
@@ -152,7 +145,7 @@ def ptkc(beta: ArrayLike, k: int) -> Vector:
     return _project_on_cone(beta, k, _first_feasible_sizes)
 
 
-def sort_based(alpha: ArrayLike, beta: ArrayLike, k: int, *, weight: float = 1.0) -> tuple[Vector, Vector]:
+def sort_based(alpha: ArrayLike, beta: ArrayLike, k: int, *, weight: float = 1.0) -> Pair:
     """Project on the top-k simplex by sorting, in O(m log m + n log n).
 
     ::
@@ -239,15 +232,8 @@ def _check_finite(name: str, statistic: float) -> None:
 
 
 def _bisect(
-    alpha: ArrayLike,
-    beta: ArrayLike,
-    k: int,
-    *,
-    improved: bool,
-    pruned: bool,
-    tol: float,
-    out: tuple[Vector, Vector] | None,
-) -> tuple[Vector, Vector]:
+    alpha: ArrayLike, beta: ArrayLike, k: int, *, improved: bool, pruned: bool, tol: float, out: Pair | None
+) -> Pair:
     alpha, beta = as_vectors(alpha=np.asarray(alpha, np.float64), beta=np.asarray(beta, np.float64))
     k = check_k(k, beta.size)
     alpha_max, beta_max, beta_min = alpha.max(), beta.max(), beta.min()

@@ -39,12 +39,7 @@ def download(url: str, path: Path, checksum: str | None, *, progress: bool = Tru
     What has arrived lies beside it, with the ending ``.part``, and a later call goes on from there. Processes that want
     files in the same folder, which is made if need be, wait for each other. The checksum is of the form
     ``"sha256:..."`` or ``"md5:..."``. Progress is a line on standard error, if that is a terminal and the download
-    takes more than a second.
-
-    Raises
-    ------
-    DatasetError
-        If the file cannot be had, or is not the right one, or cannot be written.
+    takes more than a second. A file that cannot be had or written, or is not the right one, is a DatasetError.
     """
     part = path.with_name(f"{path.name}.part")
     try:

@@ -12,17 +12,9 @@ LIBSVM_URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
 @dataclass(frozen=True)
 class TextFile:
-    """One file as LIBSVM publishes it.
+    """One file as LIBSVM publishes it: its name once unpacked, and, in `packing`, what it ends with at the source.
 
-    Attributes
-    ----------
-    name : str
-        Its name once unpacked.
-    n_rows : int
-    text_checksum, packed_checksum : str or None
-        Of the text, and of the packed file at the source, as ``"sha256:..."`` or ``"md5:..."``. None if not known.
-    packing : str
-        What its name ends with at the source, ``""`` or ``".bz2"``.
+    Checksums are of the form ``"sha256:..."`` or ``"md5:..."``, None if not known.
     """
 
     name: str

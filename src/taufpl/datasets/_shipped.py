@@ -41,8 +41,7 @@ def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | t
     >>> heart.feature_names[:3]
     ['age', 'sex', 'chest_pain_type']
     """
-    names, X, y = read("heart")
-    return _as_bunch("heart", names, X, y, ["healthy", "disease"], return_X_y, as_frame)
+    return _load("heart", ["healthy", "disease"], return_X_y, as_frame)
 
 
 def load_breast_cancer(
@@ -79,8 +78,7 @@ def load_breast_cancer(
     >>> load_breast_cancer(scaled=False).data[0].astype(int).tolist()
     [1000025, 5, 1, 1, 1, 2, 1, 3, 1, 1]
     """
-    names, X, y = read("breast_cancer", scaled=scaled)
-    return _as_bunch("breast_cancer", names, X, y, ["benign", "malignant"], return_X_y, as_frame)
+    return _load("breast_cancer", ["benign", "malignant"], return_X_y, as_frame, scaled=scaled)
 
 
 def load_spambase(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
@@ -111,8 +109,7 @@ def load_spambase(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
     >>> spam.feature_names[-1], float(spam.data[:, -1].max())
     ('capital_run_length_total', 15841.0)
     """
-    names, X, y = read("spambase")
-    return _as_bunch("spambase", names, X, y, ["nonspam", "spam"], return_X_y, as_frame)
+    return _load("spambase", ["nonspam", "spam"], return_X_y, as_frame)
 
 
 def read(name: str, *, scaled: bool = False) -> tuple[list[str], Array, Array]:
@@ -139,9 +136,10 @@ def _scale(X: Array) -> Array:
     return printed.astype(np.float64)
 
 
-def _as_bunch(
-    name: str, names: list[str], X: Any, y: Any, target_names: list[str], pair: bool, as_frame: bool
+def _load(
+    name: str, target_names: list[str], pair: bool, as_frame: bool, *, scaled: bool = False
 ) -> Bunch | tuple[Any, Any]:
+    names, X, y = read(name, scaled=scaled)
     frame = None
     if as_frame:
         frame = require("pandas", "cli", "for as_frame=True").DataFrame(X, columns=names).assign(target=y)

@@ -282,8 +282,11 @@ def check_suits(kernel: Any, X: Any) -> None:
     if not is_dense(X) and not takes_sparse(kernel):
         name = f'kernel="{kernel}"' if isinstance(kernel, str) else "A kernel that is not given by its name"
         raise ValueError(f"{name} takes no sparse matrix; X.toarray() makes a dense one of it.")
-    if kernel == "chi2":
-        _check_counts(X)
+    if kernel == "chi2" and X.min() < 0:
+        raise ValueError(
+            f'Negative values in data passed to kernel="chi2": X goes down to {X.min():g}, but must be 0 or more. '
+            'Shift the values (MinMaxScaler), or take kernel="laplacian".'
+        )
 
 
 def _try_on_rows(kernel: Callable[..., Any], params: Mapping[str, Any], X: Any) -> None:
@@ -318,14 +321,6 @@ def _check_square(X: Any) -> None:
         raise ValueError(
             f'With kernel="precomputed", X must be the square matrix of k(x_i, x_j) for the rows to be fitted; '
             f"got shape {X.shape}."
-        )
-
-
-def _check_counts(X: Any) -> None:
-    if X.min() < 0:
-        raise ValueError(
-            f'Negative values in data passed to kernel="chi2": X goes down to {X.min():g}, but must be 0 or more. '
-            'Shift the values (MinMaxScaler), or take kernel="laplacian".'
         )
 
 
