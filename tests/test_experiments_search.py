@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from taufpl.experiments._box_search import (
+    N_FOLDS,
     BoxSearch,
     DecisionRule,
     GridAxis,
@@ -61,8 +62,8 @@ def test_grows_to_the_optimum_on_either_side(centre):
 
 def test_growth_is_bounded():
     X, y = known_data()
-    search = BoxSearch(fitter(bump(8)), [GridAxis("reg", 10.0, 0, 1)], [0.1], "ranking", max_growth=3).run(X, y, 0)
-    assert max(search.scores) == (4,)
+    search = BoxSearch(fitter(bump(8)), [GridAxis("reg", 10.0, 0, 1)], [0.1], "ranking").run(X, y, 0)
+    assert max(search.scores) == (5,), "four steps beyond the axis"
     flat = BoxSearch(fitter(bump(-99)), [GridAxis("reg", 10.0, 0, 1)], [0.1], "ranking").run(X, y, 0)
     assert set(flat.scores) == {(0,), (1,)}, "all points are level: nothing to gain by growing"
 
@@ -72,7 +73,7 @@ def test_equals_go_to_the_most_regularised_and_fits_are_counted():
     asked: list = []
     search = BoxSearch(fitter(lambda reg: 0.5, asked), [GridAxis("reg", 10.0, -3, 2)], [0.1], "ranking").run(X, y, 0)
     assert search.params(search.best(0)) == {"reg": 100.0}
-    assert search.n_fits == sum(len(points) for points in asked) == 30
+    assert N_FOLDS * len(search.scores) == sum(len(points) for points in asked) == 30
     assert [params["reg"] for params in asked[0]] == sorted((params["reg"] for params in asked[0]), reverse=True)
 
 
@@ -89,8 +90,9 @@ def test_grows_along_the_axis_that_needs_it():
     assert {point[1] for point in search.scores} == set(range(7))
 
 
-def test_each_tolerance_has_its_own_best():
+def test_each_tolerance_has_its_own_best(monkeypatch):
     """A scorer that is better at the very top may be worse further down."""
+    monkeypatch.setattr("taufpl.experiments._box_search._MOST_GROWTH", 0)
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [2000, 2000])
     X = rng.normal(size=(4000, 2))
@@ -107,7 +109,7 @@ def test_each_tolerance_has_its_own_best():
     def fit_points(X, y, points):
         return [DecisionRule(Direction(**params)) for params in points]
 
-    search = BoxSearch(fit_points, [GridAxis("reg", 10.0, 0, 1)], [0.001, 0.5], "ranking", max_growth=0).run(X, y, 0)
+    search = BoxSearch(fit_points, [GridAxis("reg", 10.0, 0, 1)], [0.001, 0.5], "ranking").run(X, y, 0)
     assert (search.best(0), search.best(1)) == ((0,), (1,))
 
 

@@ -18,6 +18,8 @@ LatticePoint = tuple[int, ...]
 Params = dict[str, Any]  # the values are numbers
 
 N_FOLDS = 5
+# Steps by which a box may grow at each end of an axis.
+_MOST_GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +97,16 @@ class BoxSearch:
     """Five-fold search over a box of the lattice, for several tolerances at once.
 
     A model that does not depend on the tolerance is fitted once and evaluated at all of them. The box grows by one step
-    along an axis while, for some tolerance, a point at its edge is better than all points inside, and by at most
-    `max_growth` steps at each end. The criterion is "ranking" or "np".
+    along an axis while, for some tolerance, a point at its edge is better than all points inside. The criterion is
+    "ranking" or "np".
     """
 
-    def __init__(
-        self,
-        fit_points: FitPoints,
-        axes: Sequence[GridAxis],
-        taus: Sequence[float],
-        criterion: str,
-        max_growth: int = 4,
-    ) -> None:
+    def __init__(self, fit_points: FitPoints, axes: Sequence[GridAxis], taus: Sequence[float], criterion: str) -> None:
         self.fit_points = fit_points
         self.axes = tuple(axes)
         self.taus = tuple(taus)
         self.criterion = _CRITERIA[criterion]
-        self.limits = [(axis.low - max_growth, axis.high + max_growth) for axis in axes]
+        self.limits = [(axis.low - _MOST_GROWTH, axis.high + _MOST_GROWTH) for axis in axes]
         self.box = [(axis.low, axis.high) for axis in axes]
         self.scores: dict[LatticePoint, Vector] = {}
 
@@ -131,11 +126,6 @@ class BoxSearch:
     def best(self, number: int) -> LatticePoint:
         """The best point for a tolerance, by its number; of equals, the one with the most regularisation."""
         return max(sorted(self.scores, reverse=True), key=lambda point: self.scores[point][number])
-
-    @property
-    def n_fits(self) -> int:
-        """How many models were fitted."""
-        return N_FOLDS * len(self.scores)
 
     def _points(self) -> list[LatticePoint]:
         # The most regularised first, as methods that solve along a path want it.

@@ -56,19 +56,10 @@ def run(trial: Trial, settings: RunSettings) -> list[Row]:
         every = decide(trial, train, test.X, taus(trial.dataset), settings)
     rows = []
     for tau, decisions in zip(taus(trial.dataset), every, strict=True):
-        alarms = decisions.alarms
+        alarms, note = decisions.alarms, "; ".join(filter(None, (decisions.note, joined(notes))))
         fpr, tpr = (math.nan, math.nan) if alarms is None else rates(alarms, test.y)
-        rows.append(
-            {
-                "tau": tau,
-                "fpr": fpr,
-                "tpr": tpr,
-                "params": json.dumps(decisions.params),
-                "n_fits": decisions.n_fits,
-                "search_seconds": decisions.search_seconds,
-                "note": "; ".join(filter(None, (decisions.note, joined(notes)))),
-            }
-        )
+        row = (tau, fpr, tpr, json.dumps(decisions.params), decisions.n_fits, decisions.search_seconds, note)
+        rows.append(dict(zip(COLUMNS, row, strict=True)))
     return rows
 
 

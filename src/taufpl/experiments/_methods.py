@@ -130,7 +130,7 @@ def _search(
     began = time.perf_counter()
     axes = [axis.coarser() for axis in axes] if coarse else axes
     search = BoxSearch(fit_points, axes, taus, criterion).run(X, y, seed)
-    seconds = time.perf_counter() - began
+    seconds, n_fits = time.perf_counter() - began, N_FOLDS * len(search.scores)
     fitted: dict[Any, tuple[DecisionRule, float]] = {}
     choices = []
     for number in range(len(taus)):
@@ -141,7 +141,7 @@ def _search(
             [rule] = fit_points(X, y, [params])
             fitted[point] = (rule, time.perf_counter() - began)
         rule, fit_seconds = fitted[point]
-        choices.append(ChosenScorer(rule, params, len(axes), search.n_fits, seconds, fit_seconds, len(taus) > 1))
+        choices.append(ChosenScorer(rule, params, len(axes), n_fits, seconds, fit_seconds, len(taus) > 1))
     return choices
 
 

@@ -47,12 +47,8 @@ class LabelledData(NamedTuple):
 def read(name: str, download: bool = False) -> LabelledData:
     """A dataset by the paper's name, features as at its source; heart and breast-cancer are scaled there.
 
-    With ``-unit`` after the name, columns are divided by their standard deviation, then rows by their norm.
-
-    Raises
-    ------
-    DatasetError
-        If it has to be downloaded and that is not wanted, or fails.
+    With ``-unit`` after the name, columns are divided by their standard deviation, then rows by their norm. A set that
+    would have to be downloaded, where that is not wanted or fails, is a DatasetError.
     """
     if name in FORMS:
         data = read(FORMS[name], download)

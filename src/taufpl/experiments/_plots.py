@@ -27,6 +27,7 @@ _ALL_STYLES = _OWN_STYLES | {
 
 # A value with its error or None, by dataset, tolerance and method.
 Curves = Mapping[CellKey, tuple[float, float | None]]
+Styles = Mapping[str, tuple[str, str]]  # colour and line of each method
 
 
 def draw_ranking(cells: Mapping[CellKey, Mean], folder: Path) -> list[Path]:
@@ -49,25 +50,20 @@ def draw_classification(cells: _classification.Cells, folder: Path) -> list[Path
     known = {key: cell for key, cell in cells.items() if cell is not None}
     scores: Curves = {key: (cell.score, None) for key, cell in known.items()}
     label = "NP-score of the mean rates (less is better)"
-    figure, axes = _draw_curves(table, datasets, scores, _OWN_STYLES, label, (0, 1.6))
+    figure, axes = _draw_curves(table, datasets, scores, _OWN_STYLES, label, 0, 1.6)
     _draw_printed(table, datasets, axes, _OWN_STYLES, lambda printed: printed[2])
     _legend(figure, axes[0])
     shares: Curves = {key: (cell.violations, None) for key, cell in known.items()}
     label = "share of rounds with test FPR above tau"
-    second, axes = _draw_curves(table, datasets, shares, _ALL_STYLES, label, (-0.03, 1.03))
+    second, axes = _draw_curves(table, datasets, shares, _ALL_STYLES, label, -0.03, 1.03)
     _legend(second, axes[0])
     return [save(figure, folder / "np_scores.png"), save(second, folder / "violations.png")]
 
 
 def _draw_curves(
-    table: str,
-    datasets: Sequence[str],
-    curves: Curves,
-    styles: Mapping[str, tuple[str, str]],
-    label: str,
-    limits: tuple[float, float] | None = None,
+    table: str, datasets: Sequence[str], curves: Curves, styles: Styles, label: str, *limits: float
 ) -> tuple[Any, Any]:
-    """A panel a dataset, in it a curve a method against the tolerance."""
+    """A panel a dataset, in it a curve a method against the tolerance; limits are those of the values."""
     figure, axes = _panels(len(datasets))
     methods = {key[2] for key in curves}
     for ax, dataset in zip(axes, datasets, strict=True):
@@ -84,17 +80,13 @@ def _draw_curves(
         ax.set_xticks(taus)
         ax.tick_params(axis="x", which="minor", bottom=False)
         tidy(ax)
-        if limits is not None:
+        if limits:
             ax.set_ylim(limits)
     return figure, axes
 
 
 def _draw_printed(
-    table: str,
-    datasets: Sequence[str],
-    axes: Any,
-    styles: Mapping[str, tuple[str, str]],
-    value_of: Callable[[Any], float],
+    table: str, datasets: Sequence[str], axes: Any, styles: Styles, value_of: Callable[[Any], float]
 ) -> None:
     """The paper's figures as crosses."""
     for ax, dataset in zip(axes, datasets, strict=True):

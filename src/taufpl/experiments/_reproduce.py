@@ -130,9 +130,11 @@ def reproduce(
     present = _available(experiment, chosen_sets, quick)
     ranking = Path(folder).absolute() / "ranking" / "rounds.csv"
     settings = RunSettings(seed, quick, str(ranking) if name == "classification" and ranking.exists() else None)
-    store = RoundsFile(Path(folder) / name, experiment.columns, settings.identity)
+    # A continued run must share the settings that decide the figures with the run before.
+    store = RoundsFile(Path(folder) / name, experiment.columns, {"seed": seed, "coarse": quick})
     trials = experiment.plan(present, chosen_methods, rounds, quick)
-    run_trials(experiment.work, trials, settings, store, 1 if experiment.is_timed else n_jobs, report or _silent)
+    tell = report or (lambda done, total, trial: None)
+    run_trials(experiment.work, trials, settings, store, 1 if experiment.is_timed else n_jobs, tell)
     how = command or f"taufpl.experiments.reproduce({name!r}, seed={seed})"
     return [*experiment.write(store.rows, store.path.parent, how), store.path]
 
@@ -159,7 +161,3 @@ def _known(kind: str, name: str, names: Any) -> str:
     close = get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"there is no {kind} {name!r}: choose from {', '.join(names)}.{hint}")
-
-
-def _silent(done: int, total: int, trial: Trial | None) -> None:
-    """Report nothing."""

@@ -53,11 +53,6 @@ class RunSettings:
     coarse: bool = False
     ranking_rounds: str | None = None
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The settings that decide the figures: a continued run must share them with the run before."""
-        return {"seed": self.seed, "coarse": self.coarse}
-
     def chosen(self, dataset: str, scorer: str, number: int, taus: Sequence[float]) -> list[dict[str, Any]] | None:
         """The hyper-parameters that the ranking experiment has chosen in the same round, if it has got that far."""
         known = {} if self.ranking_rounds is None else _chosen_params(self.ranking_rounds)
@@ -122,13 +117,8 @@ class RoundsFile:
     Rows of a trial are appended in one write. Whatever an interruption has cut, a line without its end or a trial
     without all its rows, is dropped when the file is opened again.
 
-    The folder holds ``rounds.csv``, with the columns of a trial's key before the others, and ``settings.json``, which
-    must be the same when a run goes on.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds rounds of other settings.
+    The folder holds ``rounds.csv``, with the columns of a trial's key before the others, and ``settings.json``: rounds
+    of other settings are refused with a ValueError.
     """
 
     def __init__(self, folder: Path, columns: Sequence[str], settings: dict[str, Any]) -> None:
