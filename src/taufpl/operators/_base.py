@@ -117,19 +117,16 @@ class Operator(Rows):
         return self._add(taken, self._vector("v", values, self.shape[0] if taken is None else len(taken)))
 
     def moments(self, rows: ArrayLike, shift: Vector) -> tuple[Matrix, Vector]:
-        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over the rows."""
         taken = self._rows(rows)
         ones = np.ones(len(taken))
         return self._gram(taken, ones, shift), self.add(ones, taken) - len(taken) * shift
 
     def squares(self, rows: ArrayLike | None, axis: int) -> Vector:
-        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
         if axis == 0:
             return self.column_squares(rows)
         return self.row_norms() if rows is None else self.row_norms()[self._rows(rows)]
 
     def take(self, rows: ArrayLike) -> Any:
-        """A copy of some rows, as an array or a sparse matrix."""
         return self.take_rows(rows)._x
 
     def gram_rows(self, rows: ArrayLike | None, weights: ArrayLike | None = None) -> Matrix:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -37,32 +37,14 @@ def scratch(name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return buffer[:n_bytes].view(dtype).reshape(shape)
 
 
-def chunks(n_rows: int, row_bytes: int) -> Iterator[slice]:
-    """Slices of all rows, so that what is computed of each takes about a megabyte."""
-    step = max(_FEWEST_ROWS, _BYTES // max(1, row_bytes))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
 def map_chunks(work: Callable[[slice], Answer], n_rows: int, row_bytes: int) -> list[Answer]:
-    """Call ``work`` on slices of the rows, in threads; BLAS uses one thread in each.
+    """Answers of ``work`` for slices of the rows, in order, computed in threads; BLAS uses one thread in each.
 
-    The slices do not depend on the number of threads, and so do not the results. Of errors, the first is raised.
-
-    Parameters
-    ----------
-    work : callable
-        Gets a slice, does what belongs to its rows.
-    n_rows : int
-    row_bytes : int
-        Bytes that are computed for each row: they decide how long a slice is.
-
-    Returns
-    -------
-    list
-        The answers, in the order of the rows.
+    Slices are so long that what is computed of each, `row_bytes` for a row, takes about a megabyte. They do not depend
+    on the number of threads, and so do not the results. Of errors, the first is raised.
     """
-    parts = list(chunks(n_rows, row_bytes))
+    step = max(_FEWEST_ROWS, _BYTES // max(1, row_bytes))
+    parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     n_workers = min(n_threads(), len(parts))
     with one_blas_thread:
         if n_workers <= 1:

@@ -24,14 +24,9 @@ _CHUNK_VALUES = 1 << 18
 
 
 class CSROperator(Operator):
-    """Operator on a SciPy matrix in CSR format; its arrays are kept, not copied.
+    """Operator on a SciPy matrix in CSR format, float32 or float64; its arrays are kept, not copied.
 
-    Parameters
-    ----------
-    X : CSR matrix or array of shape (n, d)
-        float32 or float64, with sorted indices and no duplicates, all of them within the shape.
-    passes : PassCount or None
-        Where passes are counted; None starts a count.
+    Indices are sorted, without duplicates and within the shape.
     """
 
     def __init__(self, X: Any, passes: PassCount | None = None) -> None:

@@ -30,14 +30,9 @@ _BLAS_VALUES = 1 << 20
 
 
 class DenseOperator(Operator):
-    """Operator on a NumPy array; X itself is kept, not a copy.
+    """Operator on a NumPy array, float32 or float64; X itself is kept, not a copy.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        float32 or float64, with contiguous rows (any distance apart) or contiguous columns.
-    passes : PassCount or None
-        Where passes are counted; None starts a count.
+    Rows are contiguous, any distance apart, or columns are.
     """
 
     def __init__(self, X: Array, passes: PassCount | None = None) -> None:
@@ -120,12 +115,8 @@ class DenseOperator(Operator):
 
 def has_contiguous_rows(X: Array) -> bool:
     """Whether a compiled loop can read X row by row where it is."""
-    return is_native(X) and X.strides[1] == X.itemsize and X.strides[0] % X.itemsize == 0
-
-
-def is_native(X: Array) -> bool:
-    """Whether the machine can read the entries of X in place."""
-    return bool(X.flags.aligned) and X.dtype.isnative
+    is_native = X.flags.aligned and X.dtype.isnative
+    return bool(is_native and X.strides[1] == X.itemsize and X.strides[0] % X.itemsize == 0)
 
 
 def dot(x: Array, rows: Index | None, w: Vector) -> Vector:

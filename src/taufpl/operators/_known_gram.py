@@ -14,15 +14,7 @@ from taufpl.operators._rows import Matrix
 class KnownGramOperator(DenseOperator):
     """Rows L with the matrix K = L L', which is read where it would have to be computed.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, r)
-        L.
-    gram : ndarray of shape (n_all, n_all)
-        K of these rows and perhaps of others.
-    index : ndarray of int of shape (n,), default=None
-        Where the rows are in K; None: they are all of it, in order.
-    passes : PassCount or None
+    K may be that of other rows too: `index` says where these rows are in it (None: they are all of it, in order).
     """
 
     knows_row_gram = True

@@ -34,13 +34,9 @@ def work_type(*matrices: Any) -> np.dtype[Any]:
 
 
 class FixedRows:
-    """Rows Y that many others are held against: what depends on Y alone is computed once.
+    """Rows Y, an array or a CSR matrix, that many others are held against: what depends on Y alone is computed once.
 
-    Parameters
-    ----------
-    Y : ndarray or CSR matrix of shape (p, d)
-    dtype : numpy.dtype
-        Type of the results, float32 or float64.
+    `dtype` is the type of the results, float32 or float64.
     """
 
     def __init__(self, Y: Any, dtype: np.dtype[Any]) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from taufpl.operators._rows import Matrix, Vector
+
 if TYPE_CHECKING:
     from taufpl.operators._base import Operator
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 # What is left of a squared row norm once it is this small, beside the largest one and for each row, is rounding.

@@ -4,20 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
-from taufpl.thresholding._order import (
-    USUAL_DELTA,
-    fpr_upper_bound,
-    negatives_needed,
-    order_rank,
-    simultaneous_ranks,
-)
-from taufpl.thresholding._rules import (
-    JointOrderStatistic,
-    NPScoreRule,
-    OrderStatistic,
-    ThresholdRule,
-    TrainQuantile,
-)
+from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, simultaneous_ranks
+from taufpl.thresholding._rules import JointOrderStatistic, NPScoreRule, OrderStatistic, ThresholdRule, TrainQuantile
 from taufpl.thresholding._sample import (
     ArraySample,
     Sample,

@@ -11,7 +11,8 @@ with equality for continuous scores. Tails are taken in terms of tau, because 1 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, overload
 
@@ -75,16 +76,7 @@ def order_rank(n: int, tau: float, delta: float) -> int | None:
 
 def most_above(n: int, tau: float, delta: float) -> int:
     """Largest j with P(Binomial(n, tau) <= j) <= delta, or -1: n minus the rank. Arguments are not checked."""
-    if n == 0 or not _tail_within(0, n, tau, delta):
-        return -1
-    low, high = 0, n  # the tail at low is within delta, at high, where it is 1, it is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _tail_within(middle, n, tau, delta):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect_left(range(n), True, key=lambda j: not _tail_within(j, n, tau, delta)) - 1
 
 
 def _tail_within(j: int, n: int, tau: float, delta: float) -> bool:
@@ -255,70 +247,51 @@ def _counts_above(n: int, taus: list[float], delta: float) -> list[int]:
     least = delta / len(taus)
     if len(taus) == 1 or n == 0:
         return [most_above(n, tau, least) for tau in taus]
-    chain = _Chain.build(n, taus, least, delta * _CUT)
+    failure = _joint_failure(n, taus, least, delta * _CUT)
     low, high = least, delta
-    while chain is not None and high - low > _LEVEL_ACCURACY * low:
+    while failure is not None and high - low > _LEVEL_ACCURACY * low:
         level = 0.5 * (low + high)
-        if chain.failure([most_above(n, tau, level) for tau in taus]) <= delta:
+        if failure([most_above(n, tau, level) for tau in taus]) <= delta:
             low = level
         else:
             high = level
     return [most_above(n, tau, low) for tau in taus]
 
 
-class _Chain:
-    """The counts N_1 <= N_2 <= ... on windows that hold all but a negligible share of their probability."""
+def _joint_failure(n: int, taus: list[float], least: float, cut: float) -> Callable[[list[int]], float] | None:
+    """Function of counts j that bounds P(N_i <= j_i for some i) from above; None if its sums would be too long.
 
-    def __init__(
-        self, starts: list[int], first: NDArray[np.float64], steps: list[NDArray[np.float64]], rounding: float
-    ) -> None:
-        self.starts = starts  # lowest count of each window
-        self.first = first  # probabilities of the first count
-        self.steps = steps  # steps[i][a, b]: from the a-th count of window i to the b-th of window i + 1
-        self.rounding = rounding  # how far a probability may be off
+    The chain N_1 <= N_2 <= ... is followed on windows that hold all but a negligible share of its probability.
+    """
+    # A count that fails at the least level fails at every level: below it a path has ended anyway.
+    starts = [most_above(n, tau, least) + 1 for tau in taus]
+    counts = [
+        np.arange(start, _upper_quantile(n, tau, cut / len(taus)) + 1) for start, tau in zip(starts, taus, strict=True)
+    ]
+    if sum(a.size * b.size for a, b in pairwise(counts)) > _MOST_ENTRIES:
+        return None
+    first = _binomial(np.array(n), counts[0], taus[0])
+    # steps[i][a, b]: from the a-th count of window i to the b-th of window i + 1
+    steps = [
+        _binomial(n - counts[i][:, None], counts[i + 1] - counts[i][:, None], (taus[i + 1] - tau) / (1.0 - tau))
+        for i, tau in enumerate(taus[:-1])
+    ]
+    # Logarithms of factorials carry a relative error; their difference in the exponent carries it in full.
+    rounding = len(taus) * 8 * float(np.finfo(np.float64).eps * special.gammaln(n + 2.0))
 
-    @classmethod
-    def build(cls, n: int, taus: Sequence[float], least: float, cut: float) -> _Chain | None:
-        """Windows and transitions; None if they would be too large."""
-        # A count that fails at the least level fails at every level: below it a path has ended anyway.
-        starts = [most_above(n, tau, least) + 1 for tau in taus]
-        ends = [_upper_quantile(n, tau, cut / len(taus)) for tau in taus]
-        widths = [end - start + 1 for start, end in zip(starts, ends, strict=True)]
-        if sum(a * b for a, b in pairwise(widths)) > _MOST_ENTRIES:
-            return None
-        counts = [np.arange(start, end + 1) for start, end in zip(starts, ends, strict=True)]
-        steps = [
-            _binomial(n - counts[i][:, None], counts[i + 1] - counts[i][:, None], (taus[i + 1] - tau) / (1.0 - tau))
-            for i, tau in enumerate(taus[:-1])
-        ]
-        # Logarithms of factorials carry a relative error; their difference in the exponent carries it in full.
-        rounding = len(taus) * 8 * float(np.finfo(np.float64).eps * special.gammaln(n + 2.0))
-        return cls(starts, _binomial(np.array(n), counts[0], taus[0]), steps, rounding)
-
-    def failure(self, above: Sequence[int]) -> float:
-        """P(N_i <= above_i for some i), from above."""
-        alive = self._cut_below(0, self.first, above[0])
-        for i, step in enumerate(self.steps, start=1):
-            alive = self._cut_below(i, alive @ step, above[i])
+    def failure(above: list[int]) -> float:
+        alive = np.where(counts[0] > above[0], first, 0.0)
+        for window, most, step in zip(counts[1:], above[1:], steps, strict=True):
+            alive = np.where(window > most, alive @ step, 0.0)
         # What left a window upwards is missing from the sum, and so counts as failure.
-        return 1.0 - float(alive.sum()) + self.rounding
+        return 1.0 - float(alive.sum()) + rounding
 
-    def _cut_below(self, i: int, probabilities: NDArray[np.float64], above: int) -> NDArray[np.float64]:
-        kept = probabilities.copy()
-        kept[: max(above + 1 - self.starts[i], 0)] = 0.0
-        return kept
+    return failure
 
 
 def _upper_quantile(n: int, tau: float, cut: float) -> int:
     """A count that Binomial(n, tau) exceeds with probability at most `cut`."""
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        if special.betainc(middle + 1.0, n - middle, tau) <= cut:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisect_left(range(n), True, key=lambda count: special.betainc(count + 1.0, n - count, tau) <= cut)
 
 
 def _binomial(n: NDArray[np.int64], x: NDArray[np.int64], p: float) -> NDArray[np.float64]:

@@ -14,13 +14,7 @@ from taufpl._checks import Scores, check_delta, check_tau
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.problem import top_count
 from taufpl.thresholding._evidence import Evidence
-from taufpl.thresholding._order import (
-    USUAL_DELTA,
-    fpr_upper_bound,
-    negatives_needed,
-    order_rank,
-    simultaneous_ranks,
-)
+from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, simultaneous_ranks
 from taufpl.thresholding._sample import Sample, as_sample
 
 Insufficient = Literal["raise", "infinite", "largest"]

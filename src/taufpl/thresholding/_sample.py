@@ -58,24 +58,19 @@ class ArraySample(Sample):
         self.size = scores.size
 
     def at_rank(self, rank: int) -> float:
-        """The rank-th smallest score."""
         return float(np.partition(self.scores, rank - 1)[rank - 1])
 
     def n_above(self, threshold: float) -> int:
-        """How many scores are strictly greater."""
         return int(np.count_nonzero(self.scores > threshold))
 
     def above(self, threshold: float) -> Scores:
-        """The scores that are strictly greater."""
         return self.scores[self.scores > threshold]
 
     def ends(self) -> tuple[float, float]:
-        """The smallest and the largest finite score."""
         finite = self.scores[np.isfinite(self.scores)]
         return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
     def moments(self) -> tuple[float, float]:
-        """Mean and standard deviation."""
         return float(self.scores.mean()), float(self.scores.std())
 
 

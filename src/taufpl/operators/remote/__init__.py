@@ -1,6 +1,7 @@
 """Remote rows: on a device, in files, on the workers of a cluster."""
 
 from taufpl.operators._rows import Matrix as Matrix, Vector as Vector
+from taufpl.operators.remote._array_entries import ArraySelected as ArraySelected
 from taufpl.operators.remote._arrays import ArrayBlock as ArrayBlock
 from taufpl.operators.remote._as_blocks import as_blocks as as_blocks, header as header
 from taufpl.operators.remote._backends import LazyRows as LazyRows, as_block as as_block
@@ -9,18 +10,13 @@ from taufpl.operators.remote._blocks import (
     Blocks as Blocks,
     Deferred as Deferred,
     DeferredReduction as DeferredReduction,
-    Ordered as Ordered,
     Reduction as Reduction,
     Selected as Selected,
     State as State,
     Sums as Sums,
 )
 from taufpl.operators.remote._file_rows import FileRows as FileRows
-from taufpl.operators.remote._labels import (
-    check_rows as check_rows,
-    divide as divide,
-    label_counts as label_counts,
-)
+from taufpl.operators.remote._labels import check_rows as check_rows, divide as divide, label_counts as label_counts
 from taufpl.operators.remote._local import LocalBlocks as LocalBlocks
 from taufpl.operators.remote._order import Entries as Entries, order_statistic as order_statistic
 from taufpl.operators.remote._scores import (

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from taufpl.operators._rows import Matrix, Vector
-from taufpl.operators.remote._blocks import Deferred, Order, Ordered
+from taufpl.operators.remote._blocks import Deferred, Selected
 from taufpl.operators.remote._numpy import N_QUANTILES
 
 if TYPE_CHECKING:
     from taufpl.operators.remote._arrays import ArrayLibrary
 
 
-class ArraySelected(Ordered):
+class Order(NamedTuple):
+    """The entries downward with their sign turned, where each was, and sums of the first 1, 2, ... of them."""
+
+    turned: Any
+    places: Any
+    running: Any
+
+
+class ArraySelected(Selected):
     """Entries above a floor, sorted once they are looked at: thresholds are then looked up.
 
     A device sorts millions of entries in the time of a few dozen launches: to sort some of them would gain nothing.
@@ -29,14 +37,12 @@ class ArraySelected(Ordered):
 
     @cached_property
     def rows(self) -> Any:
-        """Where they are."""
         if self._rows is not None:
             return self._rows
         return self._library.xp.arange(self._shifted.shape[0], device=self._shifted.device)
 
     @cached_property
     def values(self) -> Any:
-        """The entries."""
         return self._shifted + self._offset
 
     @cached_property
@@ -57,7 +63,6 @@ class ArraySelected(Ordered):
         return self._library.xp.concat((self._library.zero, self.order.running))
 
     def tally(self, edges: Vector) -> Deferred:
-        """Counts above every edge and at it or above, and the excess over it."""
         size = len(edges)
         if not size:
             return Deferred.known(np.zeros((3, 0)))
@@ -124,7 +129,6 @@ class ArraySelected(Ordered):
         return Deferred(tuple(asked), finish)
 
     def split(self, low: float, cap: float) -> Deferred:
-        """Rows and excess of the entries between `low` and `low + cap`, and rows of those above: parts of the order."""
         if "order" not in self.__dict__:
             return self._split_as_they_lie(low, cap)
         under = self.order.turned + low

@@ -91,13 +91,7 @@ class ArrayLibrary:
 
 
 class ArrayRows(Rows):
-    """Rows of a two-dimensional array on any device.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        float32 or float64; PyTorch, CuPy or any library of the array API standard.
-    """
+    """Rows of an array of shape (n, d), float32 or float64, on any device."""
 
     def __init__(self, X: Any) -> None:
         xp = namespace(X)
@@ -112,7 +106,6 @@ class ArrayRows(Rows):
         self._x = X
 
     def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
-        """x_i . w for each of the rows."""
         xp = self.library.xp
         if rows is None and (self.exact or not exact):
             scores = xp.matmul(self._x, self._feature(w, self._x.dtype))
@@ -122,12 +115,10 @@ class ArrayRows(Rows):
         return xp.concat(parts) if parts else self.library.zeros(0)
 
     def add(self, values: Any, rows: Any | None = None) -> Any:
-        """Sum of values_i x_i over the rows."""
         whole = values.shape[0] <= self._chunk_rows()
         return _sum(self.library.xp.matmul(values if whole else values[at], part) for part, at in self._parts(rows))
 
     def moments(self, rows: Any, shift: Vector) -> tuple[Any, Any]:
-        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over the rows."""
         xp = self.library.xp
         origin = self._feature(shift, xp.float64)
         grams, totals = [], []
@@ -138,14 +129,12 @@ class ArrayRows(Rows):
         return _sum(grams), _sum(totals)
 
     def squares(self, rows: Any | None, axis: int) -> Any:
-        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
         sums = [self.library.xp.sum(part * part, axis=axis) for part, _ in self._parts(rows)]
         if not sums:
             return self.library.zeros(self.shape[1] if axis == 0 else 0)
         return _sum(sums) if axis == 0 else self.library.xp.concat(sums)
 
     def take(self, rows: Any) -> Any:
-        """A copy of some rows."""
         return self.library.xp.take(self._x, rows, axis=0)
 
     def _parts(self, rows: Any | None) -> Iterator[tuple[Any, slice]]:
@@ -178,13 +167,7 @@ def _sum(parts: Iterable[Any]) -> Any:
 
 
 class ArrayBlock(Block):
-    """Rows whose vectors are arrays of another library than NumPy.
-
-    Parameters
-    ----------
-    rows : Rows
-    library : ArrayLibrary
-    """
+    """Rows whose vectors are arrays of another library than NumPy."""
 
     def __init__(self, rows: Rows, library: ArrayLibrary) -> None:
         super().__init__(rows)
@@ -192,11 +175,9 @@ class ArrayBlock(Block):
 
     @property
     def xp(self) -> Any:
-        """The library, by the names of the array API standard."""
         return self.library.xp
 
     def select(self, floor: float, offset: float, terms: Terms, among: Any | None = None) -> ArraySelected:
-        """Entries of a linear combination that lie above a floor."""
         total = self.combined(0.0, terms)
         if floor == -math.inf and among is None:
             return ArraySelected(self.library, None, total, offset)
@@ -206,15 +187,12 @@ class ArrayBlock(Block):
         return ArraySelected(self.library, rows, self.xp.take(total, rows, axis=0), offset)
 
     def asarray(self, values: Any) -> Any:
-        """Numbers from the host as an array on the block's device."""
         return self.library.asarray(values)
 
     def to_host(self, *values: Any) -> tuple[Any, ...]:
-        """Arrays and scalars as NumPy arrays, in one transfer."""
         return self.library.to_host(*values)
 
     def combined(self, offset: float, terms: Terms) -> Any:
-        """Offset + sum of factor * vector."""
         (factor, vector), *rest = sorted(terms, key=lambda term: term[0] != 1.0)
         total = vector if factor == 1.0 else factor * vector
         for factor, vector in rest:

@@ -51,15 +51,7 @@ def _of_loaded(name: str) -> Callable[..., Any]:
 class LazyRows(Rows):
     """Rows that are loaded for a task that multiplies with them, and for no longer.
 
-    Most rounds of a solver look at the state alone, and then nothing is read.
-
-    Parameters
-    ----------
-    load : callable
-        Gives the rows as an array: the same ones every time.
-    shape : tuple of int
-    exact : bool
-        Whether `dot` adds up in double precision even where it is not asked to.
+    Most rounds of a solver look at the state alone, and then nothing is read. `load` gives the same rows every time.
     """
 
     def __init__(self, load: Callable[[], Any], shape: tuple[int, int], *, exact: bool = True) -> None:

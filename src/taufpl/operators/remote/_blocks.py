@@ -33,12 +33,7 @@ Sums = tuple[Any, ...]
 class Deferred:
     """An answer that is still where its block is. Several travel to the host together, by `Block.settle`.
 
-    Attributes
-    ----------
-    arrays : tuple
-        Small arrays and scalars of the block's library.
-    finish : callable
-        Makes the answer from them, once they are NumPy arrays.
+    `arrays` are small arrays and scalars of the block's library, of which `finish` makes the answer on the host.
     """
 
     arrays: tuple[Any, ...]
@@ -71,18 +66,10 @@ class Deferred:
 
 
 class Selected(ABC):
-    """Entries of a vector above a floor: what the search for thresholds looks at again and again.
+    """Entries of a vector above a floor: what the search for thresholds looks at again and again."""
 
-    Attributes
-    ----------
-    rows : array
-        Indices of the entries, in the block's library.
-    values : array
-        The entries, in the same order.
-    """
-
-    rows: Any
-    values: Any
+    rows: Any  # indices of the entries, in the block's library
+    values: Any  # the entries, in the same order
 
     @abstractmethod
     def tally(self, edges: Vector) -> Deferred:
@@ -107,29 +94,6 @@ class Selected(ABC):
 
         Arrays of the block's library, in any order.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The entries downward with their sign turned, where each was, and sums of the first 1, 2, ... of them."""
-
-    turned: Any
-    places: Any
-    running: Any
-
-
-class Ordered(Selected):
-    """Entries above a floor that can be had in order at little cost."""
-
-    @property
-    @abstractmethod
-    def order(self) -> Order:
-        """The entries, downward."""
-
-    @property
-    @abstractmethod
-    def rows_in_order(self) -> Any:
-        """Indices of the entries, downward."""
 
 
 class Block(ABC):
@@ -228,13 +192,9 @@ Reduction = Callable[[Block, State], Sums]
 class DeferredReduction(Protocol):
     """A reduction whose answer can travel together with others."""
 
-    def __call__(self, block: Block, state: State) -> Sums:
-        """The answer."""
-        ...
+    def __call__(self, block: Block, state: State) -> Sums: ...
 
-    def deferred(self, block: Block, state: State) -> Deferred:
-        """The answer, still with the block."""
-        ...
+    def deferred(self, block: Block, state: State) -> Deferred: ...
 
 
 Change = Callable[[Block, State], State]
@@ -253,7 +213,7 @@ class Blocks(ABC):
     passes : PassCount
         Passes over the data, as tasks report them through `count`; shared with what `fork` makes.
     in_one_place : bool
-        Whether there is one block, and what it selects is `Ordered`: a search can then end where the entries are.
+        Whether there is one block, which sorts what it selects: a search can then end where the entries are.
     """
 
     shape: tuple[int, int]

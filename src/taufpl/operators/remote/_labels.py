@@ -27,13 +27,7 @@ _TINY = 1e-200
 
 
 def label_counts(blocks: Blocks) -> dict[Any, int]:
-    """Distinct labels in ascending order, and how many rows have each; at most 33 are told apart. One round.
-
-    Raises
-    ------
-    ValueError
-        If labels are missing.
-    """
+    """Distinct labels in ascending order, and how many rows have each; at most 33 are told apart. One round."""
     found = blocks.gather(_CountLabels())
     missing = [part for part in found if part[1]]
     if missing:
@@ -53,13 +47,7 @@ def divide(blocks: Blocks, positive_label: Any) -> None:
 
 
 def check_rows(blocks: Blocks) -> None:
-    """One pass over all rows, in one round.
-
-    Raises
-    ------
-    ValueError
-        If some rows hold NaN or infinity, or numbers whose squares are beyond double precision.
-    """
+    """Refuse NaN, infinity and numbers whose squares are beyond double precision: one pass, in one round."""
     blocks.count(1.0)
     found = blocks.gather(_FindBad())
     gaps, large = ([(number, *parts[i]) for number, *parts in found if parts[i][0]] for i in (0, 1))

@@ -52,33 +52,27 @@ class LocalBlocks(Blocks):
         self._pool: ThreadPoolExecutor | None = None
 
     def reduce(self, task: Reduction) -> Sums:
-        """Run a task on every block and add up, entry by entry, what it returns."""
         return fold(add_up, self.gather(task))
 
     def gather(self, task: Callable[[Block, State], Any]) -> list[Any]:
-        """What a task returns for each block, in order."""
         self.n_rounds += 1
         return self._run(task)
 
     def change(self, task: Change) -> None:
-        """Put what a task returns in the place of every block's state."""
         self.n_rounds += 1
         self._states = self._run(task)
 
     def change_and_reduce(self, task: ChangeAndReduction) -> Sums:
-        """Both in one round."""
         results = self.gather(task)
         self._states = [state for state, _ in results]
         return fold(add_up, (sums for _, sums in results))
 
     def fork(self, task: Change) -> Self:
-        """The same rows with states of their own, made by a task from the present ones."""
         made = type(self)(self._blocks, self._run(task), self._workers)
         made.passes = self.passes
         return made
 
     def release(self) -> None:
-        """Let go of the states."""
         self._states = [{} for _ in self._blocks]
         for block in self._blocks:
             block.scratch.clear()

@@ -29,7 +29,6 @@ class NumpyBlock(Block):
         return object.__sizeof__(self) + sys.getsizeof(self.rows)
 
     def select(self, floor: float, offset: float, terms: Terms, among: Any | None = None) -> NumpySelected:
-        """Entries of a linear combination that lie above a floor."""
         if not len(terms[0][1]):
             return NumpySelected(np.empty(0, np.intp), np.empty(0))
         found = [_select_chunk(part, floor, offset, terms, among) for part in _chunks(len(terms[0][1]))]
@@ -37,15 +36,12 @@ class NumpyBlock(Block):
         return NumpySelected(np.concatenate(rows), np.concatenate(values))
 
     def asarray(self, values: Any) -> Any:
-        """Numbers from the host as an array."""
         return np.asarray(values)
 
     def to_host(self, *values: Any) -> tuple[Any, ...]:
-        """Nothing to do: they are there."""
         return values
 
     def combined(self, offset: float, terms: Terms) -> Any:
-        """Offset + sum of factor * vector."""
         (factor, vector), *rest = terms
         total = offset + factor * vector
         for factor, vector in rest:
@@ -78,7 +74,6 @@ class NumpySelected(Selected):
         self.values = values
 
     def tally(self, edges: Vector) -> Deferred:
-        """Counts above every edge and at it or above, and the excess over it."""
         size = len(edges)
         if not size:
             return Deferred.known(np.zeros((3, 0)))
@@ -90,7 +85,6 @@ class NumpySelected(Selected):
         return Deferred.known(np.vstack((n_from - n_at, n_from, excess)))
 
     def fetch(self, intervals: Matrix, moves: Vector | None, most: int) -> Deferred:
-        """Sums over the entries above every interval, and the entries inside."""
         if not len(intervals):
             return Deferred.known(Deferred.known((np.zeros((0, 4)), [])))
         ladder = _Ladder(np.unique(intervals), self.values)
@@ -106,7 +100,6 @@ class NumpySelected(Selected):
         return Deferred.known(Deferred.known((sums[ends], inside)))
 
     def split(self, low: float, cap: float) -> Deferred:
-        """Rows and excess of the entries between `low` and `low + cap`, and rows of those above."""
         over = self.values - low
         free, capped = np.flatnonzero((over > 0) & (over < cap)), np.flatnonzero((over > 0) & (over >= cap))
         return Deferred.known((self.rows[free], over[free], self.rows[capped]))

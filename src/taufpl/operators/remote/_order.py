@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl.operators._rows import Vector
 from taufpl.operators.remote._blocks import Block, Blocks, State, Sums
-
-Vector = NDArray[np.float64]
 
 # Entries that come to the caller in a round: the least number from each block, and about how many in all.
 _LEAST_SAMPLE, _MOST_ENTRIES = 32, 8192
@@ -37,25 +36,14 @@ class Entries:
 
 
 def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank: int) -> float:
-    """The rank-th smallest of all entries, counted from 1.
+    """The rank-th smallest of all entries, counted from 1; ValueError if there are fewer.
 
-    Parameters
-    ----------
-    blocks : Blocks
-    entries : callable
-        Gives a block's entries, an array of numbers without NaN: :class:`Entries`, or any task that can be pickled.
-    rank : int
-
-    Raises
-    ------
-    ValueError
-        If there are fewer entries.
+    `entries` gives a block's entries, numbers without NaN: :class:`Entries`, or any task that can be pickled.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from taufpl.operators.remote._order import Entries, order_statistic
-    >>> from taufpl.operators.remote._local import LocalBlocks
+    >>> from taufpl.operators.remote import Entries, LocalBlocks, order_statistic
     >>> rows, scores = np.ones((3, 1)), [np.array([5.0, 1.0, 3.0]), np.array([4.0, 3.0, 3.0])]
     >>> blocks = LocalBlocks([rows, rows], [{"scores": part} for part in scores])
     >>> [order_statistic(blocks, Entries("scores"), rank) for rank in range(1, 7)]

@@ -15,12 +15,11 @@ from taufpl._extras import require
 from taufpl.operators._compat import is_foreign_array, like, namespace, plain, to_numpy
 from taufpl.operators._convert import as_operator
 from taufpl.operators._remote import is_collection
+from taufpl.operators._rows import Vector
 from taufpl.operators.remote._backends import as_block
 from taufpl.operators.remote._sparse_torch import is_sparse_tensor
 from taufpl.operators.remote.dask import _source as source
 from taufpl.operators.remote.dask._chunks import join_rows
-
-Vector = NDArray[np.float64]
 
 
 def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:
@@ -58,12 +57,8 @@ def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:
 def map_rows(X: Any, function: Callable[[Any], Vector]) -> Any:
     """A number for every row of X, where X is: a dask array, not computed yet, or an array like X.
 
-    Parameters
-    ----------
-    X : dask array of shape (n, d), dask dataframe, or array of any library
-    function : callable
-        Gives the numbers of some rows: a chunk as it is, or all rows as a NumPy array or a CSR matrix, to which those
-        of a device are copied. Must be picklable.
+    `function`, which can be pickled, gives the numbers of some rows: a chunk as it is, or all rows as a NumPy array or
+    a CSR matrix, to which those of a device are copied.
     """
     if is_foreign_array(X):
         return like(X, function(rows_on_host(X)))
@@ -112,13 +107,7 @@ def chunk_labels(scores: Vector, classes: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_floats(X: Any) -> Any:
-    """The array itself, or one of double precision where it holds integers or truth values.
-
-    Raises
-    ------
-    TypeError
-        If it holds anything else than real numbers.
-    """
+    """The array itself, or one of double precision where it holds integers or truth values."""
     layout = str(getattr(X, "layout", "torch.strided"))
     if layout not in ("torch.strided", "torch.sparse_csr"):
         raise TypeError(

@@ -15,15 +15,10 @@ def is_sparse_tensor(X: Any) -> bool:
 
 
 class SparseTorchRows(ArrayRows):
-    """Rows of a sparse PyTorch tensor.
+    """Rows of a sparse PyTorch tensor in CSR format, float32 or float64.
 
     PyTorch multiplies such a tensor by a vector, but takes no rows out of it. What concerns some rows is therefore done
     with the values stored in them, picked by their positions.
-
-    Parameters
-    ----------
-    X : tensor of shape (n, d)
-        In CSR format, float32 or float64.
     """
 
     def __init__(self, X: Any) -> None:
@@ -31,7 +26,6 @@ class SparseTorchRows(ArrayRows):
         self._starts, self._columns, self._values = X.crow_indices(), X.col_indices(), X.values()
 
     def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
-        """x_i . w for each of the rows."""
         if rows is None and (self.exact or not exact):
             return super().dot(w)
         values, columns, owners, n_rows = self._stored(rows)
@@ -39,12 +33,10 @@ class SparseTorchRows(ArrayRows):
         return self.library.zeros(n_rows).index_add_(0, owners, products)
 
     def add(self, values: Any, rows: Any | None = None) -> Any:
-        """Sum of values_i x_i over the rows."""
         stored, columns, owners, _ = self._stored(rows)
         return self.library.zeros(self.shape[1]).index_add_(0, columns, stored * values[owners])
 
     def squares(self, rows: Any | None, axis: int) -> Any:
-        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
         values, columns, owners, n_rows = self._stored(rows)
         places, length = (columns, self.shape[1]) if axis == 0 else (owners, n_rows)
         return self.library.zeros(length).index_add_(0, places, values**2)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._kernels import _chords
-from taufpl.operators.remote import Block, Deferred, Matrix, Ordered, Selected, State, Sums, Vector
+from taufpl.operators.remote import ArraySelected, Block, Deferred, Matrix, Selected, State, Sums, Vector
 from taufpl.projection.remote._piecewise_linear import Root
 from taufpl.projection.remote._tasks import Source
 
@@ -90,7 +90,7 @@ class _Line:
     known: Matrix  # in three rows: ranks, ascending, the turned entries there, and the sums of those before
 
     def __init__(self, entries: Selected) -> None:
-        assert isinstance(entries, Ordered)
+        assert isinstance(entries, ArraySelected)
         self.entries = entries
         self.turned, self.running = entries.order.turned, entries.order.running
         self.size: int = self.turned.shape[0]

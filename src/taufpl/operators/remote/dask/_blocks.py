@@ -56,20 +56,8 @@ class Traffic:
 class DaskBlocks(Blocks):
     """Blocks and their states on the workers of a cluster, made by :func:`taufpl.operators.as_blocks`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    blocks : list of Future
-        A block each.
-    states : list of Future
-        Pairs of a state and None.
-    shape : tuple of int
-        Rows and features in all.
-
-    Attributes
-    ----------
-    traffic : Traffic
-        Shared with what `fork` makes.
+    `blocks` are futures of a block each, `states` futures of pairs: a state, and the sums that came with it or None.
+    `traffic` is shared with what `fork` makes.
     """
 
     def __init__(self, client: Any, blocks: list[Any], states: list[Any], shape: tuple[int, int]) -> None:
@@ -86,17 +74,14 @@ class DaskBlocks(Blocks):
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks there are."""
         return len(self._blocks)
 
     def reduce(self, task: Reduction) -> Sums:
-        """Run a task on every block and add up, entry by entry, what it returns."""
         with self._round() as held:
             held += self._map(_reduce, task, held)
             return self._sum(task, held[-self.n_blocks :], held)
 
     def gather(self, task: Callable[[Block, State], Any]) -> list[Any]:
-        """What a task returns for each block, in order."""
         with self._round() as held:
             held += self._map(_reduce, task, held)
             return self._receive(held[-self.n_blocks :])
@@ -107,7 +92,6 @@ class DaskBlocks(Blocks):
             self._replace(self._map(_change, task, held))
 
     def change_and_reduce(self, task: ChangeAndReduction) -> Sums:
-        """Both in one round."""
         with self._round() as held:
             self._replace(self._map(_change_and_reduce, task, held))
             # The sums alone go on: a task that took a pair as input would fetch its state too.
@@ -122,7 +106,6 @@ class DaskBlocks(Blocks):
         return made
 
     def release(self) -> None:
-        """Let go of the states. The rows stay, for other forks of them, until `close`."""
         futures = self._states + self._spent
         self._states, self._spent = [], []
         _release(futures)

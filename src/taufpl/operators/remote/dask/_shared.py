@@ -25,14 +25,8 @@ def settle_shared(chunks: Chunks, groups: Sequence[Sequence[int]]) -> Chunks:
     """The same chunks, with small results that several blocks need put in as numbers.
 
     Rows that are read in every pass are computed block by block, each from its own part of the graph. That part holds
-    every row, if X is standardised lazily, say, and each pass would read all rows once for every block.
-
-    Parameters
-    ----------
-    chunks : Chunks
-        Of a collection that is not on the workers already.
-    groups : list of list of int
-        The chunks of each block.
+    every row, if X is standardised lazily, say, and each pass would read all rows once for every block. `groups` are
+    the chunks of each block.
     """
     if len(groups) < 2:
         return chunks

@@ -110,13 +110,7 @@ class BlockPlan:
 
 
 def read_rows(X: Any, room: Room) -> tuple[Chunks, int]:
-    """Chunks of X, none much larger than there is room for, and its number of features.
-
-    Raises
-    ------
-    TypeError
-        If X is another collection, or some of its columns are not numbers.
-    """
+    """Chunks of X, none much larger than there is room for, and its number of features."""
     check_kind(X)
     if is_frame(X):
         check_frame(X)
