@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
@@ -65,6 +67,13 @@ def check_count(name: str, value: Any, least: int = 0) -> int:
     if count < least:
         raise ValueError(f"{name} must be at least {least}, got {count}.")
     return count
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question with the nearest of the known names, or nothing."""
+    folded = {each.casefold(): each for each in known}
+    near = get_close_matches(name.casefold(), folded, 1, cutoff=0.5)
+    return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _as_float(name: str, value: Any) -> float:

@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -122,13 +121,6 @@ def _sentence(error: BaseException) -> str:
 def note(text: str) -> None:
     """Say something on stderr that is no error."""
     print(f"taufpl: note: {_shortened(text)}", file=sys.stderr)
-
-
-def did_you_mean(name: str, known: list[str]) -> str:
-    """A question with the nearest of the known names, or nothing."""
-    folded = {each.casefold(): each for each in known}
-    near = get_close_matches(name.casefold(), list(folded), 1, cutoff=0.5)
-    return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _note_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
+from taufpl._checks import did_you_mean
 from taufpl._extras import require
 from taufpl._sklearn import safe_indexing
 from taufpl.cli._data_file import DataFile, delimiter_of
-from taufpl.cli._errors import CommandLineError, did_you_mean, note
+from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
 from taufpl.cli._labels import match_labels
 from taufpl.cli._layout import Layout
@@ -184,7 +185,7 @@ def check_present(file: DataFile, names: Sequence[str], wanted: Sequence[str], w
     known = set(names)
     for name in wanted:
         if name not in known:
-            raise ValueError(f"{file.name}: there is no column {name!r}{why}.{did_you_mean(name, list(names))}")
+            raise ValueError(f"{file.name}: there is no column {name!r}{why}.{did_you_mean(name, names)}")
 
 
 def _whole_lines(stream: Any, most: int) -> Iterator[bytes]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+
+from taufpl._checks import did_you_mean
 
 LIBSVM_URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
@@ -72,9 +73,7 @@ def find_info(name: str) -> DatasetInfo:
     """Look a name up, or say which names there are."""
     if name in LIBSVM_DATASETS:
         return LIBSVM_DATASETS[name]
-    close = difflib.get_close_matches(str(name).lower(), _SETS, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"name must be one of {', '.join(sorted(_SETS))}, got {name!r}.{hint}")
+    raise ValueError(f"name must be one of {', '.join(sorted(_SETS))}, got {name!r}.{did_you_mean(str(name), _SETS)}")
 
 
 def _info(name: str, counts: tuple[int, int, int], about: str, *files: TextFile) -> DatasetInfo:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from taufpl._checks import did_you_mean
 from taufpl.exceptions import DatasetError
 from taufpl.experiments import _classification, _paper, _ranking, _timing
 from taufpl.experiments._trials import Report, RoundsFile, Row, RunSettings, Trial, Work, run_trials
@@ -158,6 +158,4 @@ def _available(experiment: Experiment, chosen: Sequence[str], quick: bool) -> li
 def _known(kind: str, name: str, names: Any) -> str:
     if name in names:
         return name
-    close = get_close_matches(name, names, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"there is no {kind} {name!r}: choose from {', '.join(names)}.{hint}")
+    raise ValueError(f"there is no {kind} {name!r}: choose from {', '.join(names)}.{did_you_mean(name, names)}")
