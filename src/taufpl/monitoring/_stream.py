@@ -74,32 +74,27 @@ class Stream:
         flagged = np.flatnonzero(flags) + (self.n_seen + 1)
         ends = self._cell_ends(flags.size)
         change, states = self._change.feed(flagged, ends)
-        if flagged.size:
-            self._find_crossings(flagged, change)
+        # Other negatives lower the wealth, and the change statistic too where it is above the least run length: both
+        # cross at a false alarm only.
+        self._find_crossings(self.n_false_alarms + np.arange(1, flagged.size + 1), flagged, change)
         self._points += zip(ends.tolist(), states, strict=True)
         self.n_seen += flags.size
         self.n_false_alarms += flagged.size
 
-    def _find_crossings(self, flagged: Counts, change: Floats) -> None:
-        """Find the first false alarms, if any, at which the wealth and the change statistic reach their levels."""
-        # Other negatives lower the wealth, and the change statistic too where it is above the least run length: both
-        # cross at a false alarm only.
+    def _find_crossings(self, n_false: Counts, n_seen: Counts, change: Floats) -> None:
+        """Find the first of some looks, if any, at which the wealth and the change statistic reach their levels."""
         if self.alarm_at is None:
-            n_false = self.n_false_alarms + np.arange(1, flagged.size + 1)
-            wealth = log_wealth(n_false, flagged, np.array([self._tau]))
-            self.alarm_at = _first_at(flagged, wealth >= -math.log(self._delta))
+            wealth = log_wealth(n_false, n_seen, np.array([self._tau]))
+            self.alarm_at = _first_at(n_seen, wealth >= -math.log(self._delta))
         if self.change_at is None:
-            self.change_at = _first_at(flagged, change >= math.log(self._run_length))
+            self.change_at = _first_at(n_seen, change >= math.log(self._run_length))
 
     def feed_counts(self, n_false: int, n_negative: int) -> None:
         """Add a batch in unknown order, and look once, at its end."""
         self._change.feed_counts(n_false, n_negative, self.n_seen)
         self.n_seen += n_negative
         self.n_false_alarms += n_false
-        if self.alarm_at is None and self.log_wealth >= -math.log(self._delta):
-            self.alarm_at = self.n_seen
-        if self.change_at is None and self.log_change_evidence >= math.log(self._run_length):
-            self.change_at = self.n_seen
+        self._find_crossings(*self.counts, np.array([self.log_change_evidence]))
         if n_negative and not (self._points and self._points[-1][0] // self._stride == self.n_seen // self._stride):
             self._points.append((self.n_seen, self._change.state))
             if len(self._points) > _MOST_POINTS:

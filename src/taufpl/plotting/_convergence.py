@@ -111,10 +111,8 @@ class ConvergenceDisplay(CurveDisplay):
         Parameters
         ----------
         history : sequence of Record
-        against : {"passes", "seconds"}, default="passes"
-        tol : float, default=None
-            Tolerance to mark.
-        name : str, default=None
+        against, tol, name
+            As for the class.
         ax : matplotlib axes, default=None
             Where to draw; several displays may share them.
         **line_options

@@ -140,14 +140,10 @@ class ScoreDisplay(Display):
             Labels of two classes.
         y_score : array-like of shape (n_samples,)
             Higher for samples that look more positive.
-        threshold : float, default=None
-            A score strictly above it is called positive.
+        threshold, name, bins
+            As for the class.
         pos_label : label, default=None
             The positive class; None for the second in sorted order.
-        name : str, default=None
-            Title.
-        bins : int, default=None
-            About how many; None lets the scores decide.
         ax : matplotlib axes, default=None
         log : bool, default=False
             Logarithmic shares: shows the few false positives of a small tolerance.

@@ -45,10 +45,6 @@ class ROCDisplay(CurveDisplay):
 
     Attributes
     ----------
-    tpr_at_tau : float or None
-        TPR at the tolerance, by the staircase.
-    tpr_interval_at_tau : tuple of two floats or None
-        Where the confidence band lies at the tolerance.
     ax_, figure_, line_ : matplotlib objects
         After `plot`.
 
@@ -83,7 +79,7 @@ class ROCDisplay(CurveDisplay):
 
     @property
     def tpr_at_tau(self) -> float | None:
-        """Highest TPR of the points with FPR of at most tau."""
+        """Highest TPR of the points with FPR of at most tau; None without a tolerance."""
         if self.tau is None:
             return None
         # A share such as 7/100 may lie a rounding above the tolerance that was meant to equal it.
@@ -91,7 +87,7 @@ class ROCDisplay(CurveDisplay):
 
     @property
     def tpr_interval_at_tau(self) -> tuple[float, float] | None:
-        """Lowest and highest TPR of the band at tau."""
+        """Lowest and highest TPR of the band at tau; None without a tolerance or a band."""
         if self.tau is None or self.band is None:
             return None
         low, high = self.band.at(self.tau)

@@ -190,7 +190,10 @@ class UnseenCounter:
         if self._exceeds(counts.n_outside, self.n_rows - counts.n_missing, self._ordinary_outside(column)):
             text = f"lie outside the training range, {column.low:.6g} to {column.high:.6g}"
             found.append(("outside", text, counts.n_outside))
-        return [(kind, f"{column.name}: {_share(count, self.n_rows)} {text}") for kind, text, count in found]
+        return [
+            (kind, f"{column.name}: {count:,} of {self.n_rows:,} rows ({100.0 * count / self.n_rows:.3g}%) {text}")
+            for kind, text, count in found
+        ]
 
     def _exceeds(self, count: int, n_rows: int, ordinary: float) -> bool:
         """Whether the lower bound of a share is above an ordinary share."""
@@ -218,7 +221,3 @@ def _keep_examples(examples: list[Any], unknown: Any) -> None:
     if len(unknown) and len(examples) < _MOST_EXAMPLES:
         new = [each for each in unknown.unique().tolist() if each not in examples]
         examples += new[: _MOST_EXAMPLES - len(examples)]
-
-
-def _share(count: int, total: int) -> str:
-    return f"{count:,} of {total:,} rows ({100.0 * count / total:.3g}%)"

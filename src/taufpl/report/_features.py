@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -17,7 +16,7 @@ from sklearn.utils import check_array, gen_batches
 from taufpl.estimators import known_positive, last_step
 from taufpl.operators import as_operator
 from taufpl.report._format import shortened
-from taufpl.report._scored_rows import ScoredRows, Vector
+from taufpl.report._scored_rows import ScoredRows, Vector, lowest
 
 _BLOCK = 65_536
 _NAME_LENGTH = 80
@@ -63,11 +62,9 @@ class Features:
 
     def _largest(self, values: Vector, n: int) -> list[tuple[str, float]]:
         """Names and values of the n features with the largest values in size, largest first, without zeros."""
-        size = np.abs(values)
-        kept = np.argpartition(-size, n)[:n] if n < size.size else np.arange(size.size)
-        order: NDArray[np.intp] = kept[np.lexsort((kept, -size[kept]))]
-        names = {i: f"feature {i}" if self.names is None else self.names[i] for i in order.tolist()}
-        return [(shortened(name, _NAME_LENGTH), float(values[i])) for i, name in names.items() if size[i] > 0]
+        order = lowest(-np.abs(values), n).tolist()
+        names = {i: f"feature {i}" if self.names is None else self.names[i] for i in order if values[i]}
+        return [(shortened(name, _NAME_LENGTH), float(values[i])) for i, name in names.items()]
 
 
 def features_of(rows: ScoredRows, feature_names: Any) -> Features:

@@ -131,7 +131,4 @@ def _trimmed(value: float, digits: int) -> str:
 
 
 # What the templates call: they format no number themselves.
-FUNCTIONS = {
-    each.__name__: each
-    for each in (rate, amount, count, counted, score, signed, share_of, one_in, place, typed, shortened)
-} | {"NONE": NONE}
+FUNCTIONS = (rate, amount, count, counted, score, signed, share_of, one_in, place, typed, shortened)

@@ -182,17 +182,10 @@ def write_report(model: Any, X: Any, y: Any, path: str | os.PathLike[str], **opt
 
 def _render(found: Findings, title: str | None) -> str:
     now = datetime.now().astimezone()
-    page: str = (
-        templates()
-        .get_template("page.html")
-        .render(
-            found=found,
-            rows=found.rows,
-            used=found.used,
-            title=f"Screening at a tolerance of {_format.rate(found.rows.tau)}" if title is None else title,
-            made=f"{__version__} on {now:%Y-%m-%d at %H:%M} ({now.tzname() or 'local time'})",
-        )
-    )
+    made = f"{__version__} on {now:%Y-%m-%d at %H:%M} ({now.tzname() or 'local time'})"
+    title = f"Screening at a tolerance of {_format.rate(found.rows.tau)}" if title is None else title
+    template = templates().get_template("page.html")
+    page: str = template.render(found=found, rows=found.rows, used=found.used, title=title, made=made)
     # Half a surrogate pair cannot be written, and a NUL has no place in HTML.
     return page.encode("utf-8", "replace").decode("utf-8").replace("\x00", "�")
 
@@ -209,15 +202,9 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(
-        _format.FUNCTIONS,
-        bars=_pictures.bars,
-        histogram=_pictures.histogram,
-        roc=_pictures.roc,
-        measured_rates=measured_rates,
-        negatives_needed=negatives_needed,
-        repr=repr,
-    )
+    drawn = (_pictures.bars, _pictures.histogram, _pictures.roc)
+    functions = (*_format.FUNCTIONS, *drawn, measured_rates, negatives_needed, repr)
+    found.globals.update({each.__name__: each for each in functions}, NONE=_format.NONE)
     found.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return found
 

@@ -74,7 +74,7 @@ class ScoredRows:
         """At most n rows above the threshold, the lowest first, and at most n at or below it, the highest first."""
         is_above = self.scores > self.threshold
         above, below = np.flatnonzero(is_above), np.flatnonzero(~is_above)
-        return _lowest(above, self.scores[above], n), _lowest(below, -self.scores[below], n)
+        return above[lowest(self.scores[above], n)], below[lowest(-self.scores[below], n)]
 
     def name(self, row: int, kept: Positions | None) -> str:
         """Label of a row in the index of a frame, else its number among all rows, of which `kept` may be a part."""
@@ -145,8 +145,8 @@ def _check_labels(y: Any, X: Any, classes: NDArray[Any]) -> Mask:
     return is_positive
 
 
-def _lowest(rows: Positions, keys: Vector, n: int) -> Positions:
-    if n < rows.size:
-        kept = np.argpartition(keys, n)[:n]
-        rows, keys = rows[kept], keys[kept]
-    return rows[np.lexsort((rows, keys))][:n]
+def lowest(keys: Vector, n: int) -> Positions:
+    """Positions of the n lowest keys, the lowest first, and among equal ones the first."""
+    kept = np.argpartition(keys, n)[:n] if n < keys.size else np.arange(keys.size)
+    order: Positions = kept[np.lexsort((kept, keys[kept]))]
+    return order
