@@ -121,7 +121,7 @@ def test_rows_of_known_groups_are_no_new_evidence(table, tmp_path):
     later.to_csv(tmp_path / "later.csv", index=False)
     refused = command("recalibrate", tmp_path / "model.skops", tmp_path / "later.csv")
     assert refused.code == 1
-    assert "belong to groups that the model has met" in refused.err
+    assert "belong to groups that the model has seen" in refused.err
     done = succeed("evaluate", tmp_path / "model.skops", tmp_path / "later.csv", "--json")
     assert done.document["n_known_group"] == N
     assert done.document["verdict"] == "open"

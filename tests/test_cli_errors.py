@@ -111,7 +111,7 @@ BAD = [
     ("export good.skops --onnx out.onnx --sql", 2, "ask for one"),
     # Models.
     ("predict none.skops good.csv -o out.csv", 1, "none.skops: there is no such file"),
-    ("predict . good.csv -o out.csv", 1, "is a folder; name a model file"),
+    ("predict . good.csv -o out.csv", 1, "is a folder; name a file in it"),
     ("predict text.skops good.csv -o out.csv", 1, "text.skops cannot be loaded: it is not a zip archive"),
     ("predict cut.skops good.csv -o out.csv", 1, "cut.skops cannot be loaded"),
     ("predict plain.skops good.csv -o out.csv", 1, "plain.skops cannot be loaded"),

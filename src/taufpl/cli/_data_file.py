@@ -53,12 +53,17 @@ class DataFile:
         return opener(self.path, "rb")
 
 
-def find_data_file(path: Path) -> DataFile:
-    """A file that is there and not empty, whose format is told by its name, and that of .txt by its content."""
+def check_is_file(path: Path) -> None:
+    """Refuse a path where nothing is, or a folder."""
     if not path.exists():
         raise ValueError(f"{path}: there is no such file.")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file in it.")
+
+
+def find_data_file(path: Path) -> DataFile:
+    """A file that is there and not empty, whose format is told by its name, and that of .txt by its content."""
+    check_is_file(path)
     gzipped = path.suffix.lower() == ".gz"
     suffix = (path.with_suffix("") if gzipped else path).suffix.lower()
     if suffix not in _BY_SUFFIX:

@@ -20,9 +20,9 @@ from taufpl._files import written_whole
 from taufpl.cli._layout import Layout, LayoutColumn
 from taufpl.cli._options import Json
 from taufpl.cli._output import percent, print_json, print_rows, working
-from taufpl.cli._pipelines import FitOptions, FitRows, fit, head_of, screen_for
+from taufpl.cli._pipelines import FitOptions, FitRows, fit, screen_for
 from taufpl.datasets import load_spambase
-from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier, last_step
 from taufpl.plotting import ROCDisplay, ScoreDisplay
 from taufpl.report import write_report
 
@@ -90,7 +90,7 @@ def _fit_ours(X: Any, y: Any) -> Any:
 def _evaluate(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:
     """The rates of a model on rows that no model has seen, and what it guarantees."""
     flagged = np.asarray(model.predict(new_X) == 1)
-    head = head_of(model)
+    head = last_step(model)
     fpr = float(flagged[new_y == 0].mean())
     return {
         "name": name,

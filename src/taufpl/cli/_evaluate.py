@@ -40,7 +40,7 @@ def evaluate_command(
     file, loaded = find_data_file(data), open_model(model)
     seen, unseen, counted = SeenCounter(file, loaded), loaded.unseen_counter(), set[tuple[str, int]]()
     reader = loaded.labelled_reader(file, target, group_column(file, loaded))
-    # Rows by: met before or not; flagged or not; negative, positive, without a label.
+    # Rows by: seen before or not; flagged or not; negative, positive, without a label.
     tally, n_known = np.zeros((2, 2, 3), np.int64), 0
     with working(f"reading {data}") as tell:
         for rows in reader.batches(chunk_rows):

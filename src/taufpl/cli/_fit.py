@@ -29,13 +29,19 @@ from taufpl.cli._output import (
     print_rows,
     working,
 )
-from taufpl.cli._pipelines import FitOptions, FitRows, fit, head_of
+from taufpl.cli._pipelines import FitOptions, FitRows, fit
 from taufpl.cli._seen import GROUPS, record_groups
 from taufpl.cli._training import load_training
+from taufpl.estimators import last_step
 from taufpl.estimators.strategies import STRATEGIES
 from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.thresholding import USUAL_DELTA
 
+# Entries of the header of the model file that the document repeats.
+_OF_HEADER = (
+    "threshold_strategy", "threshold", "dual_gap", "kernel_gap", "reg",
+    "n_rows", "n_negative", "n_positive", "negative_label", "positive_label",
+)  # fmt: skip
 # More columns than that are counted, not listed.
 _MOST_LISTED = 40
 
@@ -107,12 +113,13 @@ def _fit_file(data: Path, output: Path, options: FitOptions) -> tuple[dict[str, 
             fitted = fit(rows, options)
         tell(f"writing {output}")
         header = save_model(fitted, output, training=record, seen=seen)
+    evidence = last_step(fitted).evidence_
     document = {
         "output": str(output),
-        **_results(fitted),
-        **{name: record[name] for name in ("n_rows", "n_negative", "n_positive")},
-        "negative_label": rows.negative,
-        "positive_label": rows.positive,
+        **evidence_record(evidence),
+        "recall_interval": evidence.tpr_interval,
+        "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
+        **{name: header.training.get(name) for name in _OF_HEADER},
         "model_kind": options.model,
         "group": options.group,
         "time": options.time,
@@ -147,22 +154,6 @@ def _dates(rows: FitRows) -> list[str]:
     return [
         f"dates are left out: {', '.join(dates)}. With --time {dates[0]} the latest negatives choose the threshold."
     ]
-
-
-def _results(model: Any) -> dict[str, Any]:
-    head = head_of(model)
-    evidence = head.evidence_
-    inner = head_of(getattr(head, "estimator_", head))
-    return {
-        **evidence_record(evidence),
-        "threshold_strategy": head.strategy_,
-        "threshold": head.threshold_,
-        "recall_interval": evidence.tpr_interval,
-        "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
-        "dual_gap": getattr(inner, "dual_gap_", None),
-        "kernel_gap": getattr(inner, "kernel_gap_", None),
-        "reg": getattr(inner, "reg_", getattr(inner, "reg", None) if hasattr(inner, "dual_gap_") else None),
-    }
 
 
 def _notes(caught: list[warnings.WarningMessage]) -> list[str]:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
-from taufpl.cli._data_file import DataFile
+from taufpl.cli._data_file import DataFile, check_is_file
 from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._layout import Layout, layout_of
-from taufpl.cli._pipelines import before, head_of, transformers
+from taufpl.cli._pipelines import transformers
 from taufpl.cli._row_reader import RowBatch, RowReader
+from taufpl.estimators import last_step
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import SavedModel, load_model
 from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
@@ -40,7 +41,7 @@ class LoadedModel:
     @property
     def head(self) -> Any:
         """The estimator with the threshold."""
-        return head_of(self.model)
+        return last_step(self.model)
 
     @property
     def training(self) -> dict[str, Any]:
@@ -78,7 +79,8 @@ class LoadedModel:
 
     def recalibrate(self, rows: RowBatch) -> None:
         """Choose the threshold anew; rows without labels are negatives."""
-        self.head.recalibrate(before(self.model, rows.X), self.labels(rows), groups=rows.ids)
+        X = self.model[:-1].transform(rows.X) if self.head is not self.model else rows.X
+        self.head.recalibrate(X, self.labels(rows), groups=rows.ids)
 
     def labelled_reader(self, file: DataFile, target: str | None, id_column: str | None = None) -> RowReader:
         """A reader of rows with labels, in the column that is given or has the name of that in the training data."""
@@ -105,12 +107,9 @@ class LoadedModel:
 
 def open_model(path: Path) -> LoadedModel:
     """Load a model file; a ValueError says what is wrong with it."""
-    if not path.exists():
-        raise ValueError(f"{path}: there is no such file.")
-    if path.is_dir():
-        raise ValueError(f"{path}: is a folder; name a model file.")
+    check_is_file(path)
     saved = load_model(path)
-    if not hasattr(head_of(saved.model), "evidence_"):
+    if not hasattr(last_step(saved.model), "evidence_"):
         raise ValueError(f"{path}: is a ranking without a threshold that was chosen; fit a classifier.")
     try:
         return LoadedModel(path, saved, layout_of(saved.header, saved.model))

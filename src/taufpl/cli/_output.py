@@ -10,61 +10,40 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from taufpl._files import draft_of
+from taufpl._records import plain
 
 
 def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:
     """Print a result as JSON, or as a table of facts with a name and a text each."""
     if as_json:
         print_json(document)
-        return
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        table.add_row(Text(name), Text(value))
-    _console().print(table)
+    else:
+        print_rows(title, None, facts)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One document on stdout; NaN and infinities become null."""
-    print(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(plain(document, for_people=True), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def plain(value: Any) -> Any:
-    """The same in what JSON knows."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    return str(value)
-
-
-def print_rows(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
-    """A table with a head."""
-    table = Table(title=title, title_justify="left")
-    for place, name in enumerate(head):
+def print_rows(
+    title: str, head: Sequence[str] | None, rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()
+) -> None:
+    """A table, with a head or without, on stdout as it is now; where that is no terminal, as wide as it takes."""
+    table = Table(title=title, title_justify="left", show_header=head is not None)
+    for place, name in enumerate(head or [""] * len(rows[0])):
         table.add_column(Text(name), justify="right" if place in numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    _console().print(table)
-
-
-def _console() -> Console:
-    """On stdout as it is now; where that is no terminal, as wide as it takes."""
     console = Console(file=sys.stdout, highlight=False)
-    return console if console.is_terminal else Console(file=sys.stdout, highlight=False, width=160)
+    if not console.is_terminal:
+        console.width = 160
+    console.print(table)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class FitRows:
 def fit(data: FitRows, options: FitOptions) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
-    Means, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never met
+    Means, levels and scales are part of the scorer, and the proof of "np" is about a scorer that has never seen
     the negatives that choose its threshold. So they are learned from the rows that train: the layout, too, has been
     told from those alone (`FitRows.train`). "cross", "oob" and "train" prove nothing, and measure on rows that
     their fold, or round, has not fitted on:
@@ -176,13 +176,3 @@ def transformers(model: Any) -> Iterator[BaseEstimator]:
         return
     for part in parts:
         yield from transformers(part)
-
-
-def head_of(model: Any) -> Any:
-    """The estimator with the threshold."""
-    return model.steps[-1][1] if isinstance(model, Pipeline) else model
-
-
-def before(model: Any, X: Any) -> Any:
-    """Rows as the estimator with the threshold takes them."""
-    return model[:-1].transform(X) if isinstance(model, Pipeline) and len(model.steps) > 1 else X

@@ -47,7 +47,7 @@ def recalibrate_command(
         rows = _reader(file, loaded, target).load()
         known = in_known_group(loaded, rows)
         if known.any():
-            note(f"{file.name}: {known.sum():,} rows belong to groups that the model has met, and are left out.")
+            note(f"{file.name}: {known.sum():,} rows belong to groups that the model has seen, and are left out.")
             rows = rows.take(~known)
         fresh, n_seen = fresh_rows(file, loaded, rows)
         _recalibrate(file, loaded, fresh, n_seen, path)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -42,7 +44,7 @@ def reproduce_command(
     target = folder or Path("results-quick" if quick else "results")
     written = {}
     for name in names:
-        with _Bar(name) as bar:
+        with _progress(name) as report:
             paths = reproduce(
                 name,
                 target,
@@ -52,8 +54,9 @@ def reproduce_command(
                 n_jobs=jobs,
                 seed=seed,
                 quick=quick,
-                report=bar.report,
-                command=_command_line(),
+                report=report,
+                # As it was given, without the folder of the program.
+                command=shlex.join(["taufpl", *sys.argv[1:]]),
             )
         written[name] = [str(path) for path in paths]
     if as_json:
@@ -65,35 +68,17 @@ def reproduce_command(
             print(f"  {file}")
 
 
-def _command_line() -> str:
-    """The command as it was given, without the folder of the program."""
-    return shlex.join(["taufpl", *sys.argv[1:]])
+@contextmanager
+def _progress(name: str) -> Iterator[Any]:
+    """A progress bar on standard error, if that is a terminal; a function that moves it is yielded."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
+    with Progress(texts[0], *columns, texts[1], console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(name, total=None, last="")
 
+        def report(done: int, total: int, trial: Trial | None) -> None:
+            last = "" if trial is None else f"{trial.dataset} {trial.method} {trial.round}"
+            progress.update(bar, completed=done, total=total, last=last)
 
-class _Bar:
-    """A progress bar on standard error, if that is a terminal."""
-
-    def __init__(self, name: str) -> None:
-        console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[last]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.bar = self.progress.add_task(name, total=None, last="")
-
-    def __enter__(self) -> _Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
-
-    def report(self, done: int, total: int, trial: Trial | None) -> None:
-        last = "" if trial is None else f"{trial.dataset} {trial.method} {trial.round}"
-        self.progress.update(self.bar, completed=done, total=total, last=last)
+        yield report

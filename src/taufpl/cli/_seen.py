@@ -1,4 +1,4 @@
-"""Rows and groups that a model has met already, and which are therefore no new evidence about it."""
+"""Rows and groups that a model has seen already, and which are therefore no new evidence about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class SeenCounter:
-    """Counts, batch by batch, the rows of a file that the model has met."""
+    """Counts, batch by batch, the rows of a file that the model has seen."""
 
     file: DataFile
     model: LoadedModel
@@ -34,7 +34,7 @@ class SeenCounter:
     n_hits: int = 0
 
     def hits(self, rows: RowBatch) -> Mask:
-        """Which rows equal one that the model has met; none where the model file keeps no record."""
+        """Which rows equal one that the model has seen; none where the model file keeps no record."""
         seen = self.model.saved.seen
         found = np.zeros(len(rows), np.bool_) if seen is None else seen.contains(rows.X)
         self.n_rows += len(rows)
@@ -49,13 +49,13 @@ class SeenCounter:
 
     @property
     def n_seen(self) -> int | None:
-        """Number of rows that the model has met; None where it cannot be told."""
+        """Number of rows that the model has seen; None where it cannot be told."""
         found = self.freshness
         return None if found is None else found.n_seen
 
     @property
     def can_be_left_out(self) -> bool:
-        """Whether the model has met the rows with a hit, and no other."""
+        """Whether the model has seen the rows with a hit, and no other."""
         found = self.freshness
         return found is not None and bool(found.n_seen) and found.separable
 
@@ -117,7 +117,7 @@ def record_groups(groups: Any, earlier: str | None = None) -> str:
 
 
 def in_known_group(model: LoadedModel, rows: RowBatch) -> Mask:
-    """Which rows belong to a group that the model has met; none where there are no groups, or no record of them."""
+    """Which rows belong to a group that the model has seen; none where there are no groups, or no record of them."""
     record = model.training.get(GROUPS)
     if rows.ids is None or record is None:
         return np.zeros(len(rows), np.bool_)

@@ -192,7 +192,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
             outcome = self._run_strategy(CloneFitter(self.estimator, self.classes_), table, self._plan())
         if any(isinstance(part, FrozenEstimator) for part in self.estimator.get_params().values()):
             outcome = outcome.without_guarantee(
-                "a part of the estimator was fitted before, and whether it has met these negatives cannot be told"
+                "a part of the estimator was fitted before, and whether it has seen these negatives cannot be told"
             )
         return self._keep_outcome(outcome)
 

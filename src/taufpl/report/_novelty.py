@@ -17,7 +17,7 @@ from taufpl.report._scored_rows import ScoredRows, score_rows
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Rows of a report, and what a record of the rows that the model has met says about them, where there is one.
+    """Rows of a report, and what a record of the rows that the model has seen says about them, where there is one.
 
     Rows that were seen before are left out where they can be told from the others; `kept` are the positions of the
     remaining ones, None where none was left out. `is_new` is as said, unless the record contradicts.

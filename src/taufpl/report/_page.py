@@ -74,8 +74,8 @@ def render_report(
         Whether neither the model nor its threshold has seen the given rows. Unless they are new, the report does not
         call a promise kept.
     seen : SeenRows, default=None
-        Record of the rows that the model has met, as :func:`taufpl.persistence.load_model` gives it. Rows that it knows
-        are left out and counted; where it knows all of them they are not new, whatever `data_is_new` says.
+        Record of the rows that the model has seen, as :func:`taufpl.persistence.load_model` gives it. Rows that it
+        knows are left out and counted; where it knows all of them they are not new, whatever `data_is_new` says.
     unseen_values : UnseenCounter, default=None
         What the given rows have that the training rows never had, counted; None counts it where `X` and the training
         rows are given as frames.

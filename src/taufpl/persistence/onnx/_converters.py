@@ -85,7 +85,7 @@ def _converted(opset: int, estimator: Any, width: int, kind: Any, option: dict[s
     types = require("skl2onnx.common.data_types", "onnx", PURPOSE)
     tensor = types.FloatTensorType if kind is np.float32 else types.DoubleTensorType
     with warnings.catch_warnings():
-        # skl2onnx warns about versions and options that it has not met; whether it is right is measured.
+        # skl2onnx warns about versions and options that it has not seen; whether it is right is measured.
         warnings.simplefilter("ignore")
         return require("skl2onnx", "onnx", PURPOSE).convert_sklearn(
             estimator,
