@@ -15,7 +15,7 @@ from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._layout import Layout, layout_of
 from taufpl.cli._pipelines import transformers
 from taufpl.cli._row_reader import RowBatch, RowReader
-from taufpl.estimators import last_step
+from taufpl.estimators import last_step, steps_and_last, transformed
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import SavedModel, load_model
 from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
@@ -79,8 +79,8 @@ class LoadedModel:
 
     def recalibrate(self, rows: RowBatch) -> None:
         """Choose the threshold anew; rows without labels are negatives."""
-        X = self.model[:-1].transform(rows.X) if self.head is not self.model else rows.X
-        self.head.recalibrate(X, self.labels(rows), groups=rows.ids)
+        steps, head = steps_and_last(self.model)
+        head.recalibrate(transformed(steps, rows.X), self.labels(rows), groups=rows.ids)
 
     def labelled_reader(self, file: DataFile, target: str | None, id_column: str | None = None) -> RowReader:
         """A reader of rows with labels, in the column that is given or has the name of that in the training data."""

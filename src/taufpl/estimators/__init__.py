@@ -3,7 +3,7 @@
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._classifier import TauFPLClassifier
-from taufpl.estimators._fitters import known_positive, last_step
+from taufpl.estimators._fitters import known_positive, last_step, steps_and_last, transformed
 from taufpl.estimators._labels import TwoClasses, split_labels
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
@@ -51,7 +51,9 @@ __all__ = [
     "scores_of",
     "solve_ranking",
     "split_labels",
+    "steps_and_last",
     "tau_path",
     "train_threshold",
+    "transformed",
     "warn_not_converged",
 ]

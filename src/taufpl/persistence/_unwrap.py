@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import BaseSearchCV
-from taufpl.estimators import KernelScorer, LinearScorer, NeymanPearsonClassifier, TauFPLClassifier, known_positive
+from taufpl.estimators import (
+    KernelScorer,
+    LinearScorer,
+    NeymanPearsonClassifier,
+    TauFPLClassifier,
+    known_positive,
+    steps_and_last,
+)
 from taufpl.exceptions import ExportError
 
 Vector = NDArray[np.float64]
@@ -69,7 +73,7 @@ class UnwrappedModel:
 
 def unwrap(model: Any) -> UnwrappedModel:
     """Take a fitted model apart; a TypeError where no estimator of this library makes the decision."""
-    steps, head = _steps_and_last(model)
+    steps, head = steps_and_last(model)
     if not isinstance(head, LinearScorer | KernelScorer | NeymanPearsonClassifier):
         raise TypeError(
             "model must be a TauFPLClassifier, a KernelTauFPLClassifier, a NeymanPearsonClassifier or a ranker of this "
@@ -89,24 +93,8 @@ def unwrap(model: Any) -> UnwrappedModel:
     return UnwrappedModel(head, steps, scorers, threshold, head.classes_, known_names, given is not None)
 
 
-def _steps_and_last(model: Any) -> tuple[tuple[Any, ...], Any]:
-    """The transformers before the last estimator of pipelines, searches and freezers, and that estimator."""
-    steps: tuple[Any, ...] = ()
-    while True:
-        if isinstance(model, Pipeline):
-            steps += tuple(step for _, step in model.steps[:-1])
-            model = model.steps[-1][1]
-        elif isinstance(model, BaseSearchCV):
-            check_is_fitted(model)
-            model = model.best_estimator_
-        elif isinstance(model, FrozenEstimator):
-            model = model.estimator
-        else:
-            return steps, model
-
-
 def _scorer(model: Any, classes: NDArray[Any]) -> PipelineScorer:
-    steps, final = _steps_and_last(model)
+    steps, final = steps_and_last(model)
     positive = known_positive(final, classes)
     if getattr(type(final), "decision_function", None) not in _LINEAR:
         return PipelineScorer(steps, final, positive, None)

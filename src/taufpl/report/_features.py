@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_outlier_detector
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, gen_batches
 
-from taufpl.estimators import known_positive, last_step
+from taufpl.estimators import known_positive, steps_and_last, transformed
 from taufpl.operators import as_operator
 from taufpl.report._format import shortened
 from taufpl.report._scored_rows import ScoredRows, Vector, lowest
@@ -86,19 +85,15 @@ def features_of(rows: ScoredRows, feature_names: Any) -> Features:
 
 def _scorers(final: Any) -> list[Any]:
     """The models whose mean score counts."""
-    models = getattr(final, "estimators_", [final])
-    return [each.estimator if isinstance(each, FrozenEstimator) else each for each in models]
+    return getattr(final, "estimators_", [final])
 
 
 def _stages(model: Any, rows: ScoredRows) -> tuple[Any, Any, float]:
     """The last step of a scorer, the rows as it sees them, and 1 or -1 where its positives are the others."""
-    inner = rows.inner
-    if isinstance(model, Pipeline) and len(model.steps) > 1:
-        inner = model[:-1].transform(inner)
-    last = last_step(model)
+    steps, last = steps_and_last(model)
     known = getattr(last, "classes_", None)
     turned = is_outlier_detector(last) or (known is not None and known[-1] != known_positive(last, rows.final.classes_))
-    return last, inner, -1.0 if turned else 1.0
+    return last, transformed(steps, rows.inner), -1.0 if turned else 1.0
 
 
 def _is_linear(model: Any) -> bool:
@@ -120,15 +115,13 @@ def _linear(model: Any, rows: Any, sign: float) -> LinearScore:
 
 def _names(rows: ScoredRows, given: Any, last: Any, n_features: int) -> Sequence[str] | None:
     """Names of the features that `last`, the last step of the first scorer, sees."""
-    outer = getattr(rows.model, "best_estimator_", rows.model)
-    makers = [each for each in (outer, _scorers(rows.final)[0]) if isinstance(each, Pipeline)]
     given = None if given is None else [str(each) for each in given]
     if given is not None and len(given) == n_features:
         return given
     columns = getattr(rows.outer, "columns", None) if given is None else given
     names = None if columns is None else [str(each) for each in columns]
-    for maker in makers:
-        names = _passed_on(maker, names)
+    for model in (rows.model, _scorers(rows.final)[0]):
+        names = _passed_on(steps_and_last(model)[0], names)
     if names is not None and len(names) == n_features:
         return names
     if given is not None:
@@ -140,14 +133,13 @@ def _names(rows: ScoredRows, given: Any, last: Any, n_features: int) -> Sequence
     return None if own is None or len(own) != n_features else [str(each) for each in own]
 
 
-def _passed_on(maker: Pipeline, names: list[str] | None) -> list[str] | None:
+def _passed_on(steps: tuple[Any, ...], names: list[str] | None) -> list[str] | None:
     """What the steps before the last make of names; None where they cannot tell."""
-    if len(maker.steps) < 2:
+    if not steps:
         return names
-    steps: Any = maker[:-1]
     for arguments in ((names,), ()):
         try:
-            return [str(each) for each in steps.get_feature_names_out(*arguments)]
+            return [str(each) for each in make_pipeline(*steps).get_feature_names_out(*arguments)]
         except (AttributeError, ValueError, TypeError):
             continue
     return None

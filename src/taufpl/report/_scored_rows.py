@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taufpl._checks import check_scores
 from taufpl._sklearn import num_samples
-from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin
+from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin, steps_and_last, transformed
 from taufpl.operators import as_operator
 from taufpl.thresholding import USUAL_DELTA, Evidence
 
@@ -103,20 +101,15 @@ def score_rows(model: Any, X: Any, y: Any) -> ScoredRows:
 def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
     """The estimator with the threshold, and the rows as it sees them."""
     check_is_fitted(model)
-    if hasattr(model, "best_estimator_"):
-        return _unwrapped(model.best_estimator_, X)
-    if isinstance(model, FrozenEstimator):
-        return _unwrapped(model.estimator, X)
-    if isinstance(model, Pipeline):
-        return _unwrapped(model.steps[-1][1], model[:-1].transform(X) if len(model.steps) > 1 else X)
-    if not isinstance(model, (ThresholdedMixin, KernelScorer, LinearScorer)) or not hasattr(model, "tau"):
+    steps, final = steps_and_last(model)
+    if not isinstance(final, (ThresholdedMixin, KernelScorer, LinearScorer)) or not hasattr(final, "tau"):
         raise TypeError(
             "model must be a classifier or a ranker of this library (TauFPLClassifier, KernelTauFPLClassifier, "
-            f"NeymanPearsonClassifier, ...) or a pipeline that ends in one; got {type(model).__name__}. Any fitted "
+            f"NeymanPearsonClassifier, ...) or a pipeline that ends in one; got {type(final).__name__}. Any fitted "
             "scorer can be put under a tolerance first: "
             "NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
         )
-    return model, X
+    return final, transformed(steps, X)
 
 
 def _raw_scores(final: Any, X: Any) -> Vector:
