@@ -42,15 +42,6 @@ class Scaling:
     bounds: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Imputation:
-    """Columns that are kept, the value that fills each, and columns whose missingness becomes a feature of its own."""
-
-    kept: list[int]
-    fills: list[Any]
-    marked: list[int]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
     """One column of an encoder of levels: the output features of each category that was seen, and of any other value.
@@ -75,8 +66,8 @@ class PipelineVisitor(Protocol[FeaturesT]):
     def scale(self, features: FeaturesT, step: Any, scaling: Scaling) -> FeaturesT:
         """Scale every column."""
 
-    def impute(self, features: FeaturesT, step: SimpleImputer, imputation: Imputation) -> FeaturesT:
-        """Fill missing values."""
+    def impute(self, features: FeaturesT, step: SimpleImputer, fills: dict[int, Any], marked: list[int]) -> FeaturesT:
+        """Keep the columns that have a fill for missing values, and mark where a value of some others is missing."""
 
     def encode(self, features: FeaturesT, step: Any, encodings: list[Encoding]) -> FeaturesT:
         """Encode every column."""
@@ -107,7 +98,8 @@ def _visit_step(step: Any, features: FeaturesT, visitor: PipelineVisitor[Feature
     if isinstance(step, SelectorMixin):
         return visitor.take(features, step.get_support(indices=True).tolist())
     if type(step) is SimpleImputer:
-        return visitor.impute(features, step, _imputation(step))
+        marked = [] if step.indicator_ is None else step.indicator_.features_.tolist()
+        return visitor.impute(features, step, _fills(step), marked)
     if type(step) in (OneHotEncoder, LevelEncoder):
         return visitor.encode(features, step, _encodings(step))
     scaling = _scaling(step)
@@ -142,16 +134,15 @@ def _scaling(step: Any) -> Scaling | None:
     return None
 
 
-def _imputation(step: SimpleImputer) -> Imputation:
+def _fills(step: SimpleImputer) -> dict[int, Any]:
+    """The value that fills each column that is kept."""
     if not is_missing(step.missing_values):
         raise ExportError(
             f"SimpleImputer(missing_values={step.missing_values!r}) cannot be exported: only that of NaN and None can."
         )
     fills = [each.item() if hasattr(each, "item") else each for each in step.statistics_]
     # A column without any value is dropped, unless it is to be kept; then its fill is a value. None is one.
-    kept = [column for column, fill in enumerate(fills) if fill is None or not is_missing(fill)]
-    marked = [] if step.indicator_ is None else step.indicator_.features_.tolist()
-    return Imputation(kept, [fills[column] for column in kept], marked)
+    return {column: fill for column, fill in enumerate(fills) if fill is None or not is_missing(fill)}
 
 
 def _encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:

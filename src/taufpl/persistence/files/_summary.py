@@ -70,7 +70,7 @@ def training_summary(model: Any, X: Any = None, y: Any = None) -> dict[str, Any]
     (0.05, 'np', 'fraud', 2000)
     """
     unwrapped = unwrap(model)
-    summary = {**_settings(unwrapped), **_results(unwrapped.head), **_labels_and_names(unwrapped)}
+    summary = {**_settings(unwrapped), **_results(unwrapped.head)}
     if X is not None and y is not None:
         labels = np.asarray(y)
         summary["n_rows"] = len(labels)
@@ -89,6 +89,10 @@ def _settings(model: UnwrappedModel) -> dict[str, Any]:
         # A ranker has no strategy of its own: its threshold is that of the training rows.
         "threshold_strategy": getattr(head, "strategy_", getattr(head, "threshold", "train")),
         "threshold": model.threshold,
+        "negative_label": model.classes[0],
+        "positive_label": model.classes[1],
+        "n_features": None if model.known_names is None else len(model.known_names),
+        "feature_names": model.known_names if model.named else None,
     }
     if isinstance(head, NeymanPearsonClassifier):
         settings["scorer"] = type(model.scorers[0].final).__name__
@@ -105,12 +109,3 @@ def _results(head: Any) -> dict[str, Any]:
     results["recall_estimate"] = min(several, key=lambda each: each.tau).tpr_estimate
     results["evidence"] = [{name: getattr(each, field) for name, field in _EVIDENCE.items()} for each in several]
     return results
-
-
-def _labels_and_names(model: UnwrappedModel) -> dict[str, Any]:
-    return {
-        "negative_label": model.classes[0],
-        "positive_label": model.classes[1],
-        "n_features": None if model.known_names is None else len(model.known_names),
-        "feature_names": model.known_names if model.named else None,
-    }

@@ -11,7 +11,7 @@ import numpy as np
 
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
-from taufpl.persistence._pipeline import Encoding, Imputation, Scaling, Vector, visit
+from taufpl.persistence._pipeline import Encoding, Scaling, Vector, visit
 from taufpl.persistence._unwrap import UnwrappedModel, unwrap
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
@@ -182,15 +182,13 @@ class _FeatureVisitor:
         ]
         return [_scaled(feature, *numbers) for feature, *numbers in zip(features, *columns, strict=True)]
 
-    def impute(self, features: list[Feature], step: Any, imputation: Imputation) -> list[Feature]:
-        kept = [_whole_column(features[column], step) for column in imputation.kept]
-        marked = [_whole_column(features[column], step) for column in imputation.marked]
+    def impute(self, features: list[Feature], step: Any, fills: dict[int, Any], marked: list[int]) -> list[Feature]:
+        whole = {column: _whole_column(features[column], step) for column in [*fills, *marked]}
+        kept = ((whole[column], fill) for column, fill in fills.items())
+        gaps = (whole[column] for column in marked)
         return [
-            *(
-                replace(each, fill=fill) if each.fill is None else each
-                for each, fill in zip(kept, imputation.fills, strict=True)
-            ),
-            *(replace(each, is_indicator=True, slope=Fraction(int(each.fill is None))) for each in marked),
+            *(replace(each, fill=fill) if each.fill is None else each for each, fill in kept),
+            *(replace(each, is_indicator=True, slope=Fraction(int(each.fill is None))) for each in gaps),
         ]
 
     def encode(self, features: list[Feature], step: Any, encodings: list[Encoding]) -> list[Feature]:

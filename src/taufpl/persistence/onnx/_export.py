@@ -18,7 +18,7 @@ from taufpl.persistence.onnx._converters import add_scorer
 from taufpl.persistence.onnx._graph import OUTPUTS, Columns, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._steps import TensorVisitor
-from taufpl.persistence.onnx._trees import add_tree_ensemble, tree_ensemble
+from taufpl.persistence.onnx._trees import add_trees
 
 Vector = NDArray[np.float64]
 
@@ -128,8 +128,7 @@ def _add_score(graph: Graph, scorer: PipelineScorer, features: Columns) -> str:
     if scorer.coef is not None:
         product = graph.add("MatMul", source.name, graph.constant(scorer.coef[:, np.newaxis], "weights"))
         return graph.add("Add", product, graph.constant(scorer.intercept, "intercept"))
-    ensemble = tree_ensemble(scorer)
-    return add_scorer(graph, scorer, source) if ensemble is None else add_tree_ensemble(graph, ensemble, source)
+    return add_trees(graph, scorer, source) or add_scorer(graph, scorer, source)
 
 
 def _add_mean(graph: Graph, scores: list[str]) -> str:

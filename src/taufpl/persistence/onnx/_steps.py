@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from sklearn.impute import SimpleImputer
 
 from taufpl.exceptions import ExportError
-from taufpl.persistence._pipeline import Encoding, Imputation, Scaling
+from taufpl.persistence._pipeline import Encoding, Scaling
 from taufpl.persistence.onnx._converters import add_transformer
 from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
 from taufpl.persistence.onnx._inputs import MISSING_TEXT
@@ -42,13 +43,12 @@ class TensorVisitor:
             tensor = graph.add("Clip", tensor, *(graph.constant(bound) for bound in scaling.bounds))
         return (ColumnTensor(tensor, matrix.width),)
 
-    def impute(self, features: Columns, step: SimpleImputer, imputation: Imputation) -> Columns:
-        filled, fills = [], imputation.fills
-        for column in self.graph.take(features, imputation.kept):
-            filled.append(self._filled(column, step, fills[: column.width]))
-            fills = fills[column.width :]
+    def impute(self, features: Columns, step: SimpleImputer, fills: dict[int, Any], marked: list[int]) -> Columns:
+        filled, values = [], iter(fills.values())
+        for column in self.graph.take(features, list(fills)):
+            filled.append(self._filled(column, step, list(islice(values, column.width))))
         double = self.graph.types.DOUBLE
-        for column in self.graph.take(features, imputation.marked):
+        for column in self.graph.take(features, marked):
             filled.append(ColumnTensor(self.graph.cast(self._missing(column), double), column.width))
         return tuple(filled)
 

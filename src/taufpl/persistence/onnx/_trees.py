@@ -35,42 +35,43 @@ class TreeNodes:
     value: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEnsemble:
-    """score = start + share * (sum of the values of the leaves that a row comes to).
+def add_trees(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> str | None:
+    """Add the scores of trees, of shape (rows, 1); None if the scorer is not made of trees.
 
-    `rounds_input` says whether scikit-learn looks at the features in single precision.
+    score = start + share * (sum of the values of the leaves that a row comes to)
     """
-
-    trees: list[TreeNodes]
-    start: float = 0.0
-    share: float = 1.0
-    rounds_input: bool = True
-
-
-def tree_ensemble(scorer: PipelineScorer) -> TreeEnsemble | None:
-    """A fitted classifier as a sum over trees; None if it is not made of trees."""
-    final = scorer.final
+    final, tensor = scorer.final, source.name
     if isinstance(final, DecisionTreeClassifier | RandomForestClassifier | ExtraTreesClassifier):
         column = int(np.flatnonzero(final.classes_ == scorer.positive)[0])
         trees = [_tree_nodes(each.tree_, column) for each in getattr(final, "estimators_", [final])]
-        return TreeEnsemble(trees, share=1.0 / len(trees))
-    if not isinstance(final, GradientBoostingClassifier | HistGradientBoostingClassifier):
+        start, share = 0.0, 1.0 / len(trees)
+    elif isinstance(final, GradientBoostingClassifier | HistGradientBoostingClassifier):
+        trees, start, share = _boosted_trees(final)
+        sign = 1.0 if final.classes_[1] == scorer.positive else -1.0
+        start, share = sign * start, sign * share
+    else:
         return None
-    sign = 1.0 if final.classes_[1] == scorer.positive else -1.0
-    if isinstance(final, GradientBoostingClassifier):
-        if final.init is not None and not isinstance(final.init, str):
+    if not isinstance(final, HistGradientBoostingClassifier):
+        # scikit-learn looks at the features in single precision.
+        tensor = graph.cast(graph.cast(tensor, graph.types.FLOAT), graph.types.DOUBLE)
+    leaves = graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, trees))
+    return graph.add("Add", graph.add("Mul", leaves, graph.constant(share)), graph.constant(start))
+
+
+def _boosted_trees(model: Any) -> tuple[list[TreeNodes], float, float]:
+    """The trees of gradient boosting, the score before them, and their share in it."""
+    if isinstance(model, GradientBoostingClassifier):
+        if model.init is not None and not isinstance(model.init, str):
             raise ExportError("GradientBoostingClassifier with an init estimator cannot be exported to ONNX.")
-        start = float(np.ravel(final._raw_predict_init(np.zeros((1, final.n_features_in_))))[0])
-        trees = [_tree_nodes(each.tree_, 0) for each in final.estimators_[:, 0]]
-        return TreeEnsemble(trees, sign * start, sign * final.learning_rate)
-    if final.is_categorical_ is not None and np.any(final.is_categorical_):
+        start = float(np.ravel(model._raw_predict_init(np.zeros((1, model.n_features_in_))))[0])
+        return [_tree_nodes(each.tree_, 0) for each in model.estimators_[:, 0]], start, model.learning_rate
+    if model.is_categorical_ is not None and np.any(model.is_categorical_):
         raise ExportError(
             "HistGradientBoostingClassifier with categorical features cannot be exported to ONNX: encode them in a "
             "step before it."
         )
-    trees = [_boosted_nodes(each.nodes) for iteration in final._predictors for each in iteration]
-    return TreeEnsemble(trees, sign * float(np.ravel(final._baseline_prediction)[0]), sign, rounds_input=False)
+    trees = [_boosted_nodes(each.nodes) for iteration in model._predictors for each in iteration]
+    return trees, float(np.ravel(model._baseline_prediction)[0]), 1.0
 
 
 def _tree_nodes(tree: Any, column: int) -> TreeNodes:
@@ -87,15 +88,6 @@ def _boosted_nodes(nodes: NDArray[Any]) -> TreeNodes:
         nodes[name].astype(np.int64) for name in ("left", "right", "feature_idx", "missing_go_to_left")
     )
     return TreeNodes(left, right, feature, nodes["num_threshold"], missing_left, nodes["is_leaf"] == 1, nodes["value"])
-
-
-def add_tree_ensemble(graph: Graph, ensemble: TreeEnsemble, source: ColumnTensor) -> str:
-    """Add scores of shape (rows, 1)."""
-    tensor = source.name
-    if ensemble.rounds_input:
-        tensor = graph.cast(graph.cast(tensor, graph.types.FLOAT), graph.types.DOUBLE)
-    leaves = graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, ensemble.trees))
-    return graph.add("Add", graph.add("Mul", leaves, graph.constant(ensemble.share)), graph.constant(ensemble.start))
 
 
 def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:

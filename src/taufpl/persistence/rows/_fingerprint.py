@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any
 
@@ -43,11 +44,8 @@ def fingerprint(X: Any, y: Any = None) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    for part in _parts(X, "X"):
+    for part in chain(_parts(X, "X"), () if y is None else _parts(y, "y")):
         digest.update(part)
-    if y is not None:
-        for part in _parts(y, "y"):
-            digest.update(part)
     return f"sha256:{digest.hexdigest()}"
 
 
