@@ -51,19 +51,19 @@ def evaluate_command(
             n_known += int(known.sum())
             unseen.update(rows.X)
             tell(f"{rows.start + len(rows):,} rows")
-    seen.note()
-    only_fresh = (seen.can_be_left_out or n_known > 0) and tally[0, :, 0].sum() > 0
+    found = seen.note()
+    only_fresh = ((found.n_seen and found.separable) or n_known > 0) and tally[0, :, 0].sum() > 0
     tally = tally[0] if only_fresh else tally.sum(axis=0)
-    may_be_training = _check(file, loaded, tally, seen.n_seen)
+    may_be_training = _check(file, loaded, tally, found.n_seen)
     note_unseen(file, unseen)
     document = {
         **_measure(loaded, tally, loaded.delta if delta is None else delta),
-        "n_seen_before": seen.n_seen,
+        "n_seen_before": found.n_seen,
         "n_known_group": n_known,
         "unseen": unseen.record(),
     }
     why = _verdict(document)
-    if document["verdict"] != "broken" and (may_be_training or (bool(seen.n_seen or n_known) and not only_fresh)):
+    if document["verdict"] != "broken" and (may_be_training or (bool(found.n_seen or n_known) and not only_fresh)):
         document["verdict"], why = "open", "open: the model has seen these rows, or some of them"
     print_result(document, as_json, str(data), _facts(document, why))
     if document["verdict"] == "broken":

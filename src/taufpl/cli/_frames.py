@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl._types import Array, Matrix, Vector
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
 from taufpl.cli._layout import Layout
@@ -15,10 +15,8 @@ from taufpl.cli._matrices import is_number
 from taufpl.cli._tables import arrow
 from taufpl.operators import LARGEST_VALUE
 
-Floats = NDArray[np.float64]
 
-
-def frame_of(numbers: Floats, names: list[str], texts: dict[str, NDArray[Any]]) -> Any:
+def frame_of(numbers: Matrix, names: list[str], texts: dict[str, Array]) -> Any:
     """A frame on a matrix, which is not copied, with columns of texts after it."""
     pandas = require("pandas", "cli", "to hold tables")
     frame = pandas.DataFrame(numbers, columns=names, copy=False)
@@ -80,7 +78,7 @@ def _number_in(text: str) -> float | None:
         return None
 
 
-def check_finite(file: DataFile, names: list[str], matrix: Floats, first_row: int) -> None:
+def check_finite(file: DataFile, names: list[str], matrix: Matrix, first_row: int) -> None:
     """Refuse infinite values, and those whose squares are; NaN stands for a missing one."""
     if not matrix.size:
         return
@@ -100,7 +98,7 @@ def check_finite(file: DataFile, names: list[str], matrix: Floats, first_row: in
         )
 
 
-def _doubles(file: DataFile, name: str, values: Any, first_row: int) -> Floats:
+def _doubles(file: DataFile, name: str, values: Any, first_row: int) -> Vector:
     pa = arrow()
     try:
         if pa.types.is_dictionary(values.type):
@@ -116,7 +114,7 @@ def _doubles(file: DataFile, name: str, values: Any, first_row: int) -> Floats:
         raise ValueError(f"{file.name}, column {name!r}: is of type {values.type}, not numbers.") from error
 
 
-def _texts(values: Any) -> NDArray[Any]:
+def _texts(values: Any) -> Array:
     """Texts as objects; equal ones are the same object, and missing ones None."""
     pa = arrow()
     if not pa.types.is_dictionary(values.type):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Array, Labels
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._tables import arrow
 
@@ -32,7 +32,7 @@ def canonical(label: Any) -> str:
     return str(label)
 
 
-def _distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
+def _distinct(values: Any) -> tuple[list[Any], Labels]:
     """Different labels of a pyarrow column or a NumPy array, and the place of each row's among them; -1: missing."""
     column = arrow().array(values) if isinstance(values, np.ndarray) else values
     joined = column.combine_chunks() if hasattr(column, "chunks") else column
@@ -47,7 +47,7 @@ def _distinct(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
     return different, codes
 
 
-def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[NDArray[Any], Any, Any]:
+def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[Array, Any, Any]:
     """The labels of rows that train, the label of negatives, and that of positives.
 
     Refused are labels of which one is missing, more or fewer than two, and two of which nobody can tell which is
@@ -74,7 +74,7 @@ def read_labels(file: DataFile, name: str, values: Any, positive: str | None) ->
     return np.array(classes)[(codes == places[found]).astype(np.intp)], classes[0], classes[1]
 
 
-def match_labels(file: DataFile, name: str, values: Any, classes: list[Any], first_row: int = 0) -> NDArray[np.int64]:
+def match_labels(file: DataFile, name: str, values: Any, classes: list[Any], first_row: int = 0) -> Labels:
     """Labels of a column as NEGATIVE, POSITIVE or MISSING; a label that the model does not know is refused."""
     known = {canonical(label): code for label, code in zip(classes, (NEGATIVE, POSITIVE), strict=True)}
     different, codes = _distinct(values)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl._records import read_record
+from taufpl._types import Array, Rows
 from taufpl.cli._tables import arrow, guess_type
 from taufpl.persistence import ModelHeader
 
@@ -110,7 +110,7 @@ def _read_layout(kept: Any) -> Layout:
 
 
 def plan_columns(
-    table: Any, target: str, unused: Mapping[str, str], rows: NDArray[np.intp] | None, *, guess_types: bool
+    table: Any, target: str, unused: Mapping[str, str], rows: Rows | None, *, guess_types: bool
 ) -> tuple[LayoutColumn, ...]:
     """Tell what each column of a pyarrow.Table is, from its type and its values; labels are not looked at.
 
@@ -157,7 +157,7 @@ def _plan(name: str, values: Any) -> LayoutColumn:
     return LayoutColumn(name, "dropped", f"values of type {kind} are not used", values.null_count)
 
 
-def plan_numbers(name: str, values: NDArray[Any], *, may_be_identifier: bool) -> LayoutColumn:
+def plan_numbers(name: str, values: Array, *, may_be_identifier: bool) -> LayoutColumn:
     """Tell whether numbers, of which NaN is a missing one, can be learned from."""
     n_missing = int(np.count_nonzero(np.isnan(values)))
     if n_missing == values.size:
@@ -170,7 +170,7 @@ def plan_numbers(name: str, values: NDArray[Any], *, may_be_identifier: bool) ->
     return LayoutColumn(name, "number", n_missing=n_missing, low=low, high=high)
 
 
-def _is_identifier(name: str, values: NDArray[Any], low: float, high: float) -> bool:
+def _is_identifier(name: str, values: Array, low: float, high: float) -> bool:
     """Whether whole numbers count the rows, or are all different under the name of an identifier.
 
     Rows that were held out leave gaps in a count.

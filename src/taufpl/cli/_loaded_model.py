@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder
 
+from taufpl._types import Array, Vector
 from taufpl.cli._data_file import DataFile, check_is_file
 from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._layout import Layout, layout_of
@@ -64,7 +64,7 @@ class LoadedModel:
         own = getattr(self.head, "delta", None)
         return USUAL_DELTA if own is None else float(own)
 
-    def scores(self, rows: RowBatch) -> NDArray[np.float64]:
+    def scores(self, rows: RowBatch) -> Vector:
         """Score minus threshold: above 0 exactly where the decision is positive."""
         scores = np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
         is_nan = np.isnan(scores)
@@ -73,7 +73,7 @@ class LoadedModel:
             raise ValueError(f"row {row:,}: its score is not a number; are its values too large? Leave the row out.")
         return scores
 
-    def labels(self, rows: RowBatch) -> NDArray[Any] | None:
+    def labels(self, rows: RowBatch) -> Array | None:
         """The labels of rows as the model knows them; None where none were read."""
         return None if rows.labels is None else np.asarray(self.head.classes_)[rows.labels]
 

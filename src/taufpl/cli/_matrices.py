@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 from sklearn.datasets import load_svmlight_file
 
+from taufpl._types import Array, Rows, Vector
 from taufpl.cli._data_file import DataFile
 
 _PAIR = re.compile(rb"(\d+):(\S+)")
@@ -29,7 +29,7 @@ class LabelledMatrix:
     """Rows of numbers, as an array or a CSR matrix, their labels, and names of columns, where the file has them."""
 
     X: Any
-    y: NDArray[Any] | None
+    y: Array | None
     zero_based: bool = False  # whether the indices of LIBSVM's text begin at 0
     names: list[str] | None = None
 
@@ -49,7 +49,7 @@ def read_matrix(file: DataFile) -> LabelledMatrix:
     return matrix
 
 
-def dense_where_full(matrix: LabelledMatrix, rows: NDArray[np.intp] | None) -> LabelledMatrix:
+def dense_where_full(matrix: LabelledMatrix, rows: Rows | None) -> LabelledMatrix:
     """The same matrix, dense where some rows, or all (None), store many values."""
     part = matrix.X if rows is None else matrix.X[rows]
     if matrix.is_sparse and part.nnz > _DENSE * math.prod(part.shape):
@@ -93,7 +93,7 @@ def _read_npz(file: DataFile) -> LabelledMatrix:
     return LabelledMatrix(X, labels, names=names)
 
 
-def _features(file: DataFile, arrays: dict[str, NDArray[Any]]) -> Any:
+def _features(file: DataFile, arrays: dict[str, Array]) -> Any:
     """X of an archive, dense or in the parts that SciPy's save_npz writes."""
     if {"data", "indices", "indptr", "shape"} <= set(arrays):
         try:
@@ -141,7 +141,7 @@ def _chunks(file: DataFile, rows: int) -> Iterator[tuple[int, list[bytes]]]:
         raise ValueError(f"{file.name}: cannot be read, or is no whole gzip file ({error}).") from error
 
 
-def _parse(file: DataFile, lines: list[bytes], start: int) -> tuple[Any, NDArray[np.float64]]:
+def _parse(file: DataFile, lines: list[bytes], start: int) -> tuple[Any, Vector]:
     """Lines as CSR with indices as they are written, and labels."""
     try:
         X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -17,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from taufpl._sklearn import safe_indexing
+from taufpl._types import Array, Rows
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.preprocessing import LevelEncoder
@@ -51,13 +50,13 @@ class FitRows:
     """All rows of a file for a fit, as a frame or a CSR matrix, with a layout that is told from the rows that train."""
 
     X: Any
-    y: NDArray[Any]
+    y: Array
     layout: Layout
     negative: Any
     positive: Any
-    groups: NDArray[Any] | None = None
-    times: NDArray[Any] | None = None
-    train: NDArray[np.intp] | None = None  # the rows that the scorer learns from; None: all
+    groups: Array | None = None
+    times: Array | None = None
+    train: Rows | None = None  # the rows that the scorer learns from; None: all
 
 
 def fit(data: FitRows, options: FitOptions) -> Any:
@@ -138,28 +137,18 @@ def _steps(layout: Layout, options: FitOptions) -> list[tuple[str, Any]]:
     if layout.is_sparse:
         # Zeros stay zeros.
         return [("scale", MaxAbsScaler())]
-    numbers = _number_steps(layout)
+    # A value that is missing where none was missing counts as the average over the training rows, as an unknown level
+    # does. Where some were missing, the mark has a weight of its own, and what fills the gap matters little.
+    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing)
+    numbers: list[tuple[str, Any]] = [("fill", fill), ("scale", StandardScaler())]
     if not layout.categories:
         return numbers
-    levels = LevelEncoder(
-        min_frequency=MIN_ROWS,
-        max_categories=MAX_LEVELS + 1,
-        sparse_output=options.model not in ("boosting", "forest"),
-    )
+    is_sparse = options.model not in ("boosting", "forest")
+    levels = LevelEncoder(min_frequency=MIN_ROWS, max_categories=MAX_LEVELS + 1, sparse_output=is_sparse)
     parts: list[tuple[str, Any, list[str]]] = [("categories", levels, layout.categories)]
     if layout.numbers:
         parts.insert(0, ("numbers", Pipeline(numbers), layout.numbers))
     return [("columns", ColumnTransformer(parts, sparse_threshold=0.3))]
-
-
-def _number_steps(layout: Layout) -> list[tuple[str, Any]]:
-    """Fill by the mean, mark gaps where there were any, scale.
-
-    A value that is missing where none was missing thus counts as the average over the training rows, as an unknown
-    level does. Where some were missing, the mark has a weight of its own, and what fills the gap matters little.
-    """
-    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing)
-    return [("fill", fill), ("scale", StandardScaler())]
 
 
 def transformers(model: Any) -> Iterator[BaseEstimator]:

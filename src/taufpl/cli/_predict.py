@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,15 +52,17 @@ def predict_command(
         raise ValueError(f"{output}: decisions are written as .csv or .parquet.")
     loaded = open_model(model)
     unseen, name = loaded.unseen_counter(), _id_name(id_column)
-    is_guarded = guard and output.suffix.lower() == ".csv"
+    is_csv = output.suffix.lower() == ".csv"
+    open_writer, writer = arrow(".csv").CSVWriter if is_csv else arrow(".parquet").ParquetWriter, None
     n_rows = n_positive = n_guarded = 0
-    with working(f"reading {data}") as tell, written_whole(output) as draft, _writer(output, draft) as write:
+    with working(f"reading {data}") as tell, written_whole(output) as draft, ExitStack() as stack:
         for rows in RowReader(file, loaded.layout, id_column=id_column).batches(chunk_rows):
             table, found = _decide(loaded, rows, name)
-            if is_guarded:
+            if guard and is_csv:
                 table, n_touched = guard_formulas(table)
                 n_guarded += n_touched
-            write(table)
+            writer = writer or stack.enter_context(open_writer(draft, table.schema))
+            writer.write_table(table)
             unseen.update(rows.X)
             n_rows, n_positive = n_rows + len(rows), n_positive + found
             tell(f"{n_rows:,} rows")
@@ -106,23 +107,3 @@ def _decide(model: LoadedModel, rows: RowBatch, name: str) -> tuple[Any, int]:
     labels = pa.array(model.classes)
     decisions = labels.take(pa.array(is_positive.astype(np.int8)))
     return pa.table([first, pa.array(scores), decisions], names=[name, *_OWN]), int(is_positive.sum())
-
-
-@contextmanager
-def _writer(output: Path, draft: Path) -> Iterator[Any]:
-    """A function that appends a table to the file."""
-    writers: list[Any] = []
-
-    def write(table: Any) -> None:
-        if not writers:
-            if output.suffix.lower() == ".csv":
-                writers.append(arrow(".csv").CSVWriter(draft, table.schema))
-            else:
-                writers.append(arrow(".parquet").ParquetWriter(draft, table.schema))
-        writers[0].write_table(table.cast(writers[0].schema) if hasattr(writers[0], "schema") else table)
-
-    try:
-        yield write
-    finally:
-        for writer in writers:
-            writer.close()

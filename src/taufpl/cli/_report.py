@@ -40,8 +40,8 @@ def report_command(
         rows = loaded.labelled_reader(file, target).load()
         seen = SeenCounter(file, loaded)
         seen.hits(rows)
-        seen.note()
-        trained_on = seen.n_seen == len(rows) or is_training_file(loaded, rows)
+        n_seen = seen.note().n_seen
+        trained_on = n_seen == len(rows) or is_training_file(loaded, rows)
         unseen_values = loaded.unseen_counter()
         unseen_values.update(rows.X)
         tell(f"writing {output}")
@@ -62,7 +62,7 @@ def report_command(
     document = {
         "output": str(output),
         "n_rows": len(rows),
-        "n_seen_before": seen.n_seen,
+        "n_seen_before": n_seen,
         "trained_on": trained_on,
         "unseen": unseen_values.record(),
     }

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, vstack
 
 from taufpl._checks import did_you_mean
 from taufpl._extras import require
 from taufpl._sklearn import safe_indexing
+from taufpl._types import Labels, Mask, Matrix
 from taufpl.cli._data_file import DataFile, delimiter_of
 from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
@@ -31,14 +31,14 @@ class RowBatch:
     """Some rows of a file."""
 
     X: Any  # a frame or a CSR matrix
-    labels: NDArray[np.int64] | None  # 0, 1, or -1 where the label is missing; None where none were asked for
+    labels: Labels | None  # 0, 1, or -1 where the label is missing; None where none were asked for
     ids: Any  # a pyarrow array, or None
     start: int  # number of rows before the first of these
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    def take(self, kept: NDArray[np.bool_]) -> RowBatch:
+    def take(self, kept: Mask) -> RowBatch:
         """Some of the rows, by a mask."""
         places = np.flatnonzero(kept)
         labels, ids = (None if each is None else each.take(places) for each in (self.labels, self.ids))
@@ -174,7 +174,7 @@ class RowReader:
         return used_columns(dense, self.layout)
 
 
-def used_columns(X: NDArray[np.float64], layout: Layout) -> Any:
+def used_columns(X: Matrix, layout: Layout) -> Any:
     """The columns of a dense matrix that a model uses, as a frame."""
     used = [place for place, column in enumerate(layout.columns) if column.kind != "dropped"]
     return frame_of(X if len(used) == X.shape[1] else X[:, used], [column.name for column in layout.used], {})

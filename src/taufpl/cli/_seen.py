@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Array, Mask
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
 from taufpl.cli._labels import canonical
@@ -20,8 +20,6 @@ from taufpl.persistence import Freshness, SeenRows, fingerprint
 
 # The key under which the header of a model file keeps the record of groups.
 GROUPS = "groups"
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -41,28 +39,15 @@ class SeenCounter:
         self.n_hits += int(found.sum())
         return found
 
-    @property
-    def freshness(self) -> Freshness | None:
-        """What the hits say; None where the model file keeps no record."""
+    def freshness(self) -> Freshness:
+        """What the hits say; without a record in the model file, that nothing can be told."""
         seen = self.model.saved.seen
-        return None if seen is None else seen.judge(self.n_hits, self.n_rows)
+        return Freshness(self.n_rows, 0, 1.0, 1.0) if seen is None else seen.judge(self.n_hits, self.n_rows)
 
-    @property
-    def n_seen(self) -> int | None:
-        """Number of rows that the model has seen; None where it cannot be told."""
-        found = self.freshness
-        return None if found is None else found.n_seen
-
-    @property
-    def can_be_left_out(self) -> bool:
-        """Whether the model has seen the rows with a hit, and no other."""
-        found = self.freshness
-        return found is not None and bool(found.n_seen) and found.separable
-
-    def note(self) -> None:
-        """Say on stderr what the hits mean, unless all rows are new."""
-        found, name = self.freshness, self.file.name
-        if found is None:
+    def note(self) -> Freshness:
+        """Say on stderr what the hits mean, unless all rows are new, and return it."""
+        found, name = self.freshness(), self.file.name
+        if self.model.saved.seen is None:
             note(f"{name}: the model file keeps no record of its rows; whether these are new cannot be told.")
         elif not found.known:
             note(
@@ -71,6 +56,7 @@ class SeenCounter:
             )
         elif found.n_seen:
             note(f"{name}: {_in_words(found)}.")
+        return found
 
 
 def _in_words(found: Freshness) -> str:
@@ -103,11 +89,11 @@ def fresh_rows(file: DataFile, model: LoadedModel, rows: RowBatch) -> tuple[RowB
             f"{file.name}: the model was fitted on these very rows; a guarantee takes negatives it has never seen."
         )
     counter = SeenCounter(file, model)
-    hits, found = counter.hits(rows), counter.freshness
-    if found is not None and found.n_seen and not found.separable:
+    hits, found = counter.hits(rows), counter.freshness()
+    if found.n_seen and not found.separable:
         raise ValueError(f"{file.name}: {_in_words(found)}. Give rows that came after the model was made.")
     counter.note()
-    return rows.take(~hits) if counter.can_be_left_out else rows, counter.n_seen
+    return rows.take(~hits) if found.n_seen else rows, found.n_seen
 
 
 def record_groups(groups: Any, earlier: str | None = None) -> str:
@@ -143,6 +129,6 @@ def group_column(file: DataFile, model: LoadedModel) -> str | None:
     return None
 
 
-def _texts(groups: Any) -> NDArray[Any]:
+def _texts(groups: Any) -> Array:
     """Groups as texts: the same whether a file has them as numbers or as texts."""
     return np.array([canonical(each) for each in np.asarray(groups, dtype=object).tolist()], dtype=object)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Array
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import check_finite, frame_of_batches, numbers_as_planned
@@ -77,7 +77,7 @@ def _unused(options: FitOptions) -> dict[str, str]:
     return reasons
 
 
-def _values(file: DataFile, table: Any, name: str | None) -> NDArray[Any] | None:
+def _values(file: DataFile, table: Any, name: str | None) -> Array | None:
     """A column of groups or times, as values that can be compared and sorted."""
     if name is None:
         return None

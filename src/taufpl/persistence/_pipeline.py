@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
@@ -24,10 +23,10 @@ from sklearn.preprocessing import (
 )
 
 from taufpl._row_hashes import is_missing
+from taufpl._types import Vector
 from taufpl.exceptions import ExportError
 from taufpl.preprocessing import LevelEncoder
 
-Vector = NDArray[np.float64]
 FeaturesT = TypeVar("FeaturesT")
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._types import Array, Vector
 from taufpl.estimators import (
     KernelScorer,
     LinearScorer,
@@ -20,8 +20,6 @@ from taufpl.estimators import (
     steps_and_last,
 )
 from taufpl.exceptions import ExportError
-
-Vector = NDArray[np.float64]
 
 # Decision functions that are X coef + intercept. All linear classifiers of scikit-learn have one of the last two.
 _LINEAR = tuple(
@@ -56,7 +54,7 @@ class UnwrappedModel:
     steps: tuple[Any, ...]  # of the pipeline around it
     scorers: tuple[PipelineScorer, ...]
     threshold: float
-    classes: NDArray[Any]  # the label of negatives, then that of positives
+    classes: Array  # the label of negatives, then that of positives
     known_names: tuple[str, ...] | None
     named: bool
 
@@ -93,7 +91,7 @@ def unwrap(model: Any) -> UnwrappedModel:
     return UnwrappedModel(head, steps, scorers, threshold, head.classes_, known_names, given is not None)
 
 
-def _scorer(model: Any, classes: NDArray[Any]) -> PipelineScorer:
+def _scorer(model: Any, classes: Array) -> PipelineScorer:
     steps, final = steps_and_last(model)
     positive = known_positive(final, classes)
     if getattr(type(final), "decision_function", None) not in _LINEAR:

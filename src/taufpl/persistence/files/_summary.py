@@ -13,17 +13,9 @@ from taufpl.persistence.rows import fingerprint
 
 # What a fit may leave behind, as attributes with an underscore after these names.
 _FITTED = (
-    "reg",
-    "tau_scale",
-    "gamma",
-    "dual_gap",
-    "kernel_gap",
-    "relative_error",
-    "converged",
-    "collapsed",
-    "fpr_estimate",
-    "fpr_upper_bound",
-)
+    "reg", "tau_scale", "gamma", "dual_gap", "kernel_gap", "relative_error", "converged", "collapsed",
+    "fpr_estimate", "fpr_upper_bound",
+)  # fmt: skip
 # Fields of Evidence, by the name under which the summary shows them.
 _EVIDENCE = {
     "tau": "tau",

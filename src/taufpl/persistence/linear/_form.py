@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._types import Vector
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
-from taufpl.persistence._pipeline import Encoding, Scaling, Vector, visit
+from taufpl.persistence._pipeline import Encoding, Scaling, visit
 from taufpl.persistence._unwrap import UnwrappedModel, unwrap
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
@@ -34,11 +35,6 @@ class Feature:
     is_indicator: bool = False
     slope: Fraction = Fraction(1)
     constant: Fraction = Fraction(0)
-
-    @property
-    def is_column(self) -> bool:
-        """Whether the feature is the column itself."""
-        return self.encoding is None and not self.is_indicator and self.slope == 1 and self.constant == 0
 
 
 @dataclass(slots=True)
@@ -217,7 +213,7 @@ def _scaled(feature: Feature, subtract: float, divide: float, multiply: float, a
 
 
 def _whole_column(feature: Feature, step: Any) -> Feature:
-    if feature.is_column:
+    if feature.encoding is None and not feature.is_indicator and feature.slope == 1 and feature.constant == 0:
         return feature
     raise ExportError(
         f"{type(step).__name__} after a step that changes the numbers cannot be folded into weights: put it first."

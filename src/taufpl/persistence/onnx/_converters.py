@@ -7,15 +7,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl._types import Matrix
 from taufpl.estimators import scores_of
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import PipelineScorer
 from taufpl.persistence.onnx._graph import PURPOSE, ColumnTensor, Graph, run
-
-Array = NDArray[np.float64]
 
 # How far a converted graph may be off, in units of the type's eps and of the largest value.
 _ROUNDINGS = 32.0
@@ -49,7 +47,14 @@ def add_scorer(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> st
 
 
 def _convert(
-    graph: Graph, estimator: Any, source: ColumnTensor, sample: Array, expected: Array, options: Any, *, is_score: bool
+    graph: Graph,
+    estimator: Any,
+    source: ColumnTensor,
+    sample: Matrix,
+    expected: Matrix,
+    options: Any,
+    *,
+    is_score: bool,
 ) -> tuple[str, int, float]:
     """Add the first graph that agrees with scikit-learn, double precision before single.
 
@@ -95,7 +100,7 @@ def _converted(opset: int, estimator: Any, width: int, kind: Any, option: dict[s
         )
 
 
-def _agreeing(outputs: list[Any], expected: Array, bound: float, is_score: bool) -> tuple[int, int, float] | None:
+def _agreeing(outputs: list[Any], expected: Matrix, bound: float, is_score: bool) -> tuple[int, int, float] | None:
     """The first output, with its column and sign, that is as near to what is expected as rounding lets it be."""
     scale = float(np.max(np.abs(expected), initial=np.finfo(float).tiny))
     for place, output in enumerate(outputs):

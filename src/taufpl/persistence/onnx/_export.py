@@ -7,9 +7,9 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl._files import write_whole
+from taufpl._types import Vector
 from taufpl.estimators import KernelScorer, score_rounding
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import visit
@@ -19,8 +19,6 @@ from taufpl.persistence.onnx._graph import OUTPUTS, Columns, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._steps import TensorVisitor
 from taufpl.persistence.onnx._trees import add_trees
-
-Vector = NDArray[np.float64]
 
 # The first version whose operators compare strings.
 _OPSET = 19
