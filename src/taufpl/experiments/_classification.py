@@ -196,9 +196,9 @@ def _cell(cells: Cells, dataset: str, tau: float, method: str) -> str:
             f"[{share(cell.mean_score.value)} ± {share(cell.mean_score.error)}]"
         )
     printed = _paper.figure("classification", dataset, tau, method)
-    return (
-        text if printed is None else f"{text}<br>paper ({rate(printed[0])}, {share(printed[1])}), {share(printed[2])}"
-    )
+    if printed is not None:
+        text += f"<br>paper ({rate(printed[0])}, {share(printed[1])}), {share(printed[2])}"
+    return text
 
 
 def summary(cells: Cells) -> str:

@@ -37,18 +37,16 @@ def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_
     found: list[Vector] = []
     for _ in range(max_iter):
         ahead = alpha + carry * (alpha - before[0]), beta + carry * (beta - before[1])
-        positive, negative = problem.scores(
-            (dual_direction + carry * (dual_direction - direction_before)) / problem.ridge
-        )
+        direction_ahead = dual_direction + carry * (dual_direction - direction_before)
+        positive, negative = problem.scores(direction_ahead / problem.ridge)
         slope = positive + problem.loss.conjugate_derivative(ahead[0])
         before, direction_before = (alpha, beta), dual_direction
         alpha, beta, guess = project_topk_simplex(
             ahead[0] - step * slope, ahead[1] + step * negative, problem.k, guess=guess, return_thresholds=True
         )
         dual_direction = problem.combine(alpha, beta)
-        value = float(dual_direction @ dual_direction) / (2.0 * problem.ridge) + float(
-            problem.loss.conjugate(alpha).sum()
-        )
+        squared = float(dual_direction @ dual_direction)
+        value = squared / (2.0 * problem.ridge) + float(problem.loss.conjugate(alpha).sum())
         while len(found) < len(ends) and abs(value - last) <= ends[len(found)] * abs(value):
             found.append(dual_direction / problem.ridge)
         if len(found) == len(ends):

@@ -129,6 +129,5 @@ def _panels(n: int, *, width: float = 4.6, height: float = 4.4) -> tuple[Any, An
 
 def _legend(figure: Any, ax: Any, columns: int = 7) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(labels), columns), frameon=False, fontsize=9
-    )
+    columns = min(len(labels), columns)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)

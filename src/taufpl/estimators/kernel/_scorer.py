@@ -94,8 +94,7 @@ class KernelScorer(KernelEstimator, RankingScorer):
         self.relative_error_ = self.residual_trace_ / rows.trace
         self.n_components_ = rows.operator.shape[1]
         if not self.converged_:
-            n_iter = found.ranking.result.n_iter
-            warn_not_converged(type(self).__name__, n_iter, self.dual_gap_, self.tol)
+            warn_not_converged(type(self).__name__, found.ranking.result.n_iter, self.dual_gap_, self.tol)
         elif self.collapsed_:
             self._warn_collapsed(found, only_features=left_out > self.tol)
 
