@@ -22,22 +22,22 @@ _WORDS = {
 }
 
 
-def plain(value: Any, *, for_people: bool = False) -> Any:
+def plain(value: Any, *, lenient: bool = False) -> Any:
     """The same value in dicts, lists, strings and numbers of Python; a TypeError where something else is in it.
 
-    With `for_people` the text of something else takes its place, and None that of NaN and infinities: JSON has none.
+    If `lenient`, the text of something else takes its place, and None that of NaN and infinities: JSON has none.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(name): plain(each, for_people=for_people) for name, each in value.items()}
+        return {str(name): plain(each, lenient=lenient) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each, for_people=for_people) for each in value]
-    if for_people and isinstance(value, float) and not math.isfinite(value):
+        return [plain(each, lenient=lenient) for each in value]
+    if lenient and isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if for_people:
+    if lenient:
         return str(value)
     raise TypeError(f"plain values can be written down: numbers, strings, lists, dicts; got {type(value).__name__}.")
 

@@ -28,7 +28,7 @@ def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One document on stdout; NaN and infinities become null."""
-    print(json.dumps(plain(document, for_people=True), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(plain(document, lenient=True), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_rows(

@@ -42,7 +42,9 @@ class SeenCounter:
     def freshness(self) -> Freshness:
         """What the hits say; without a record in the model file, that nothing can be told."""
         seen = self.model.saved.seen
-        return Freshness(self.n_rows, 0, 1.0, 1.0) if seen is None else seen.judge(self.n_hits, self.n_rows)
+        if seen is None:
+            return Freshness(self.n_rows, 0, chance=1.0, repeating=1.0)
+        return seen.judge(self.n_hits, self.n_rows)
 
     def note(self) -> Freshness:
         """Say on stderr what the hits mean, unless all rows are new, and return it."""

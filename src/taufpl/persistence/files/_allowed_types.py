@@ -35,38 +35,22 @@ TREE = "sklearn.tree._tree.Tree"
 # What fitted estimators of scikit-learn hold that are no estimators themselves. The indices of trees, which compiled
 # code would follow anywhere, are checked once they are loaded.
 _PARTS = frozenset(
-    f"sklearn.{name}"
-    for name in (
-        "_loss.link.HalfLogitLink",
-        "_loss.link.IdentityLink",
-        "_loss.link.Interval",
-        "_loss.link.LogLink",
-        "_loss.link.LogitLink",
-        "_loss.loss.ExponentialLoss",
-        "_loss.loss.HalfBinomialLoss",
-        "_loss.loss.HalfSquaredError",
-        "calibration._CalibratedClassifier",
-        "calibration._SigmoidCalibration",
-        "calibration._TemperatureScaling",
-        "compose._column_transformer._RemainderColsList",
-        "ensemble._hist_gradient_boosting.binning._BinMapper",
-        "ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "metrics._scorer._PassthroughScorer",
-        "model_selection._split.GroupKFold",
-        "model_selection._split.KFold",
-        "model_selection._split.RepeatedKFold",
-        "model_selection._split.RepeatedStratifiedKFold",
-        "model_selection._split.ShuffleSplit",
-        "model_selection._split.StratifiedGroupKFold",
-        "model_selection._split.StratifiedKFold",
-        "model_selection._split.StratifiedShuffleSplit",
-        "model_selection._split.TimeSeriesSplit",
-        "neural_network._stochastic_optimizers.AdamOptimizer",
-        "neural_network._stochastic_optimizers.SGDOptimizer",
-        "utils._bunch.Bunch",
-        "utils._metadata_requests.MetadataRequest",
-        "utils._metadata_requests.MethodMetadataRequest",
-    )
+    f"sklearn.{module}.{name}"
+    for module, names in {
+        "_loss.link": "HalfLogitLink IdentityLink Interval LogLink LogitLink",
+        "_loss.loss": "ExponentialLoss HalfBinomialLoss HalfSquaredError",
+        "calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+        "compose._column_transformer": "_RemainderColsList",
+        "ensemble._hist_gradient_boosting.binning": "_BinMapper",
+        "ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+        "metrics._scorer": "_PassthroughScorer",
+        "model_selection._split": "GroupKFold KFold RepeatedKFold RepeatedStratifiedKFold ShuffleSplit "
+        "StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
+        "neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+        "utils._bunch": "Bunch",
+        "utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+    }.items()
+    for name in names.split()
 )
 
 # Functions that fitted estimators hold by default. They compute, and do nothing else.

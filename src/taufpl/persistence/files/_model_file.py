@@ -140,7 +140,15 @@ def save_model(
     2200
     """
     skops = require("skops.io", "models", _PURPOSE)
-    header = _header({**training_summary(model), **plain(training or {})})
+    header = ModelHeader(
+        format_version=FORMAT_VERSION,
+        library_version=version("taufpl"),
+        sklearn_version=sklearn.__version__,
+        numpy_version=np.__version__,
+        python_version=platform.python_version(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        training={**training_summary(model), **plain(training or {})},
+    )
     trusted = (trusted,) if isinstance(trusted, str) else tuple(trusted)
     container = {"header": json.dumps(asdict(header)), "model": model}
     if seen is not None:
@@ -223,18 +231,6 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
             stacklevel=2,
         )
     return SavedModel(model, header, seen)
-
-
-def _header(training: dict[str, Any]) -> ModelHeader:
-    return ModelHeader(
-        format_version=FORMAT_VERSION,
-        library_version=version("taufpl"),
-        sklearn_version=sklearn.__version__,
-        numpy_version=np.__version__,
-        python_version=platform.python_version(),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        training=training,
-    )
 
 
 def _read_header(schema: dict[str, Any]) -> ModelHeader:

@@ -16,18 +16,11 @@ _FITTED = (
     "reg", "tau_scale", "gamma", "dual_gap", "kernel_gap", "relative_error", "converged", "collapsed",
     "fpr_estimate", "fpr_upper_bound",
 )  # fmt: skip
-# Fields of Evidence, by the name under which the summary shows them.
-_EVIDENCE = {
-    "tau": "tau",
-    "threshold": "threshold",
-    "recall_estimate": "tpr_estimate",
-    "recall_interval": "tpr_interval",
-    "caveats": "caveats",
-    "n_negative": "n_negative",
-    "n_false_positive": "n_false_positive",
-    "guaranteed": "guaranteed",
-    "rank": "rank",
-}
+# Fields of Evidence that the summary shows, with "recall" for "tpr".
+_EVIDENCE = (
+    "tau", "threshold", "tpr_estimate", "tpr_interval", "caveats", "n_negative", "n_false_positive", "guaranteed",
+    "rank",
+)  # fmt: skip
 
 
 def training_summary(model: Any, X: Any = None, y: Any = None) -> dict[str, Any]:
@@ -99,5 +92,7 @@ def _results(head: Any) -> dict[str, Any]:
         return results
     several = evidence if isinstance(evidence, tuple) else (evidence,)
     results["recall_estimate"] = min(several, key=lambda each: each.tau).tpr_estimate
-    results["evidence"] = [{name: getattr(each, field) for name, field in _EVIDENCE.items()} for each in several]
+    results["evidence"] = [
+        {name.replace("tpr", "recall"): getattr(each, name) for name in _EVIDENCE} for each in several
+    ]
     return results
