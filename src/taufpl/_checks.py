@@ -38,7 +38,7 @@ def check_scores(name: str, scores: ArrayLike) -> Scores:
 
 def check_tau(tau: Any, name: str = "tau", *, zero: bool = False) -> float:
     """A tolerance strictly between 0 and 1; 0 itself is allowed where `zero` says so."""
-    number = _as_float(name, tau)
+    number = check_number(name, tau)
     if not (0 < number < 1 or (zero and number == 0)):
         needed = "at least 0 and below 1" if zero else "strictly between 0 and 1"
         raise ValueError(f"{name} must be {needed}, got {tau!r}. It is a share: write 0.01 for 1 %.")
@@ -49,7 +49,7 @@ def check_tau(tau: Any, name: str = "tau", *, zero: bool = False) -> float:
 
 def check_delta(delta: Any, name: str = "delta") -> float:
     """A probability of failure strictly between 0 and 1."""
-    number = _as_float(name, delta)
+    number = check_number(name, delta)
     if not 0 < number < 1:
         raise ValueError(
             f"{name} must be strictly between 0 and 1, got {delta!r}. "
@@ -76,7 +76,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def _as_float(name: str, value: Any) -> float:
+def check_number(name: str, value: Any) -> float:
+    """A real number, which truth values are not."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
     return float(value)

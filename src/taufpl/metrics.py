@@ -114,7 +114,7 @@ def tpr_at_fpr(y_true: ArrayLike, y_score: ArrayLike, tau: float, *, pos_label: 
     tau = check_tau(tau)
     labels, scores = _as_labels("y_true", y_true), check_scores("y_score", y_score)
     _check_lengths(labels, scores, "y_score")
-    is_positive = _equals(labels, _positive_label(np.unique(labels), pos_label))
+    is_positive = labels == _positive_label(np.unique(labels), pos_label)
     for name, rows in (("positive", is_positive), ("negative", ~is_positive)):
         _check_present(rows, name)
     return share_above(scores[is_positive], scores[~is_positive], tau)
@@ -197,7 +197,7 @@ def _as_masks(y_true: ArrayLike, y_pred: ArrayLike, pos_label: Any) -> tuple[Mas
     unknown = [label for label in np.unique(predicted).tolist() if label not in known]
     if len(known) + len(unknown) > 2:
         raise ValueError(f"y_pred must hold the labels of y_true, {list(known)}; got {unknown[0]!r} too.")
-    return _equals(true, positive), _equals(predicted, positive)
+    return true == positive, predicted == positive
 
 
 def _as_labels(name: str, labels: ArrayLike) -> NDArray[Any]:
@@ -230,11 +230,6 @@ def _positive_label(classes: NDArray[Any], pos_label: Any) -> Any:
     if len(found) == 2 and pos_label not in found:
         raise ValueError(f"pos_label must be one of the labels in y_true, {found}; got {pos_label!r}.")
     return pos_label
-
-
-def _equals(labels: NDArray[Any], label: Any) -> Mask:
-    # A comparison of unlike types may answer with a single False.
-    return np.broadcast_to(np.asarray(labels == label, dtype=np.bool_), labels.shape)
 
 
 def _check_lengths(labels: NDArray[Any], others: NDArray[Any], name: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taufpl._checks import check_count, check_delta, check_tau
+from taufpl._checks import check_count, check_delta, check_number, check_tau
 from taufpl.monitoring._events import OpenEvents, as_names
 from taufpl.monitoring._stream import MonitorHistory, Stream
 from taufpl.monitoring._wealth import lower_bounds, upper_bounds
@@ -262,9 +261,7 @@ class FPRMonitor:
 
 
 def _check_run_length(run_length: Any, tau: float) -> float:
-    if isinstance(run_length, bool) or not isinstance(run_length, Real):
-        raise TypeError(f"run_length must be a number, got {run_length!r}.")
-    number, least = float(run_length), _LEAST_ALLOWED / tau
+    number, least = check_number("run_length", run_length), _LEAST_ALLOWED / tau
     if not number >= least:
         raise ValueError(
             f"run_length must be at least {_LEAST_ALLOWED} / tau = {least:g} negatives, got {run_length!r}. "

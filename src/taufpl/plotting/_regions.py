@@ -227,7 +227,8 @@ class DecisionRegionsDisplay(Display):
     def _fill(self, surface: Vector, reach: float) -> None:
         """Bands of equal width on either side of the boundary, up to what most of that side reaches."""
         distance = surface - self.threshold
-        below, above = (_most(side[side > 0], reach) for side in (-distance, distance))
+        sides = (side[side > 0] for side in (-distance, distance))
+        below, above = (float(np.quantile(side, 0.9)) if side.size else reach for side in sides)
         steps = np.linspace(0.0, 1.0, len(_NEGATIVE_SHADES), endpoint=False)
         levels = self.threshold + np.concatenate([-below * steps[:0:-1], above * steps])
         look = {"colors": (*_NEGATIVE_SHADES, *_POSITIVE_SHADES), "extend": "both", "zorder": 0.5}
@@ -310,7 +311,3 @@ def _tau_levels(taus: Sequence[float] | None, negatives: ClassPoints | None) -> 
         raise ValueError("taus are shares of negatives, and there are none without y. Pass y, or leave taus out.")
     checked = sorted({check_tau(tau, "every one of taus") for tau in np.atleast_1d(taus).tolist()})
     return {tau: top_threshold(negatives.scores, tau) for tau in checked}
-
-
-def _most(distances: Vector, otherwise: float) -> float:
-    return float(np.quantile(distances, 0.9)) if distances.size else otherwise

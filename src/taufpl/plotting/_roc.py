@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl.plotting import style
-from taufpl.plotting._display import CurveDisplay, display_name
-from taufpl.plotting._scores import check_threshold, check_tolerance, find_attribute, respond, split_scores
+from taufpl.plotting._display import CurveDisplay, ScoredDisplay
+from taufpl.plotting._scores import check_threshold, check_tolerance, split_scores
 from taufpl.plotting.statistics import Band, Vector, curve_counts, rates_above, roc_band, smallest_rate
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ROCDisplay(CurveDisplay):
+class ROCDisplay(CurveDisplay, ScoredDisplay):
     """ROC curve with a logarithmic FPR axis, the tolerance marked, and a confidence band.
 
     The curve is a staircase: at an FPR of f it shows the highest TPR that a threshold reaches without more false
@@ -94,52 +94,9 @@ class ROCDisplay(CurveDisplay):
         return float(low), float(high)
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        tau: float | None = None,
-        pos_label: Any = None,
-        name: str | None = None,
-        **options: Any,
-    ) -> Self:
-        """Draw the curve of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : estimator
-            With `decision_function`, or `predict_proba` and `classes_`. Where it has an attribute `tau` (or the last
-            step of a pipeline or the best estimator of a search has), the tolerance is taken from there, and the
-            operating point, a decision function of 0, is marked.
-        X : array-like of shape (n_samples, n_features)
-            Samples that the estimator was not fitted on.
-        y : array-like of shape (n_samples,)
-        tau : float, default=None
-            Tolerance to mark; None for the estimator's own, if it has one.
-        pos_label : label, default=None
-            The positive class; None for the estimator's second one.
-        name : str, default=None
-            Name in the legend; None for the estimator's class.
-        **options
-            `band`, `confidence`, `ax` and options of the line, as for :meth:`from_predictions`.
-
-        Returns
-        -------
-        display : ROCDisplay
-        """
-        scores, threshold, pos_label = respond(estimator, X, pos_label)
-        own_tau = find_attribute(estimator, "tau")
-        return cls.from_predictions(
-            y,
-            scores,
-            tau=own_tau if tau is None else tau,
-            threshold=None if own_tau is None else threshold,
-            pos_label=pos_label,
-            name=display_name(estimator, name),
-            **options,
-        )
+    def _complete(cls, options: dict[str, Any], threshold: float, tau: float | None) -> dict[str, Any]:
+        given = options.get("tau")
+        return {**options, "tau": tau if given is None else given, "threshold": None if tau is None else threshold}
 
     @classmethod
     def from_predictions(

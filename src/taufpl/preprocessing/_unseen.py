@@ -161,7 +161,9 @@ class UnseenCounter:
         if column.levels is not None:
             unknown = ~(values.isin(column.levels).to_numpy() | missing)
             counts.n_unknown += int(unknown.sum())
-            _keep_examples(counts.examples, values[unknown])
+            if unknown.any() and len(counts.examples) < _MOST_EXAMPLES:
+                examples = dict.fromkeys([*counts.examples, *values[unknown].unique().tolist()])
+                counts.examples = list(examples)[:_MOST_EXAMPLES]
 
     def remarks(self) -> list[str]:
         """Remarks on unseen values, one sentence for a column and kind of value, without a full stop."""
@@ -215,9 +217,3 @@ def _training_column(name: str, values: Any) -> TrainingColumn:
         ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if n_missing < n_rows else (None, None)
         return TrainingColumn(name, n_rows, n_missing, *ends)
     return TrainingColumn(name, n_rows, n_missing, levels=frozenset(values.dropna().unique().tolist()))
-
-
-def _keep_examples(examples: list[Any], unknown: Any) -> None:
-    if len(unknown) and len(examples) < _MOST_EXAMPLES:
-        new = [each for each in unknown.unique().tolist() if each not in examples]
-        examples += new[: _MOST_EXAMPLES - len(examples)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,11 +109,8 @@ class DailyCases:
 
 
 def _product(volume: float, *shares: float | None) -> float | None:
-    for share in shares:
-        if share is None:
-            return None
-        volume *= share
-    return volume
+    known = [share for share in shares if share is not None]
+    return math.prod(known, start=volume) if len(known) == len(shares) else None
 
 
 def slider_taus(tau: float, n_negative: int) -> Vector:

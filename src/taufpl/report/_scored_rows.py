@@ -127,7 +127,7 @@ def _check_labels(y: Any, X: Any, classes: NDArray[Any]) -> Mask:
         raise ValueError(f"y must have one label a row of X, {n_rows}; got {labels.size}.")
     if not labels.size:
         raise ValueError("X and y must hold at least one row to report on, got none.")
-    is_negative, is_positive = (np.broadcast_to(np.asarray(labels == each, dtype=np.bool_), n_rows) for each in classes)
+    is_negative, is_positive = (labels == each for each in classes)
     strange = ~(is_negative | is_positive)
     if strange.any():
         raise ValueError(

@@ -108,9 +108,7 @@
   function pick() {
     const column = grid[state.way];
     if (column.threshold[state.at] === null) return null;
-    const point = {};
-    for (const name of Object.keys(column)) point[name] = column[name][state.at];
-    return point;
+    return Object.fromEntries(Object.entries(column).map(([name, values]) => [name, values[state.at]]));
   }
   function move(found) {
     const share = Math.log(Math.max(found.fpr || 0, data.roc_low) / data.roc_low) / -Math.log(data.roc_low);
