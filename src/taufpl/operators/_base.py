@@ -162,9 +162,11 @@ class Operator(Rows):
 
     def row_factor(self) -> RowFactor:
         """Coordinates of all rows in their span; an n x n matrix is formed. One pass the first time, then kept."""
+        from taufpl.operators._dense import DenseOperator
+
         if self._row_parts is None:
             rows, pivots = pivoted_cholesky(self.row_gram(np.arange(self.shape[0])))
-            self._row_parts = (self._beside(rows), pivots, rows[pivots])
+            self._row_parts = (DenseOperator(rows, self._passes), pivots, rows[pivots])
         return RowFactor(self, *self._row_parts)
 
     def row_norms(self) -> Vector:
@@ -183,11 +185,13 @@ class Operator(Rows):
         return self._squares(taken)[1]
 
     def spectral_norm(self, *, seed: int = 0, tol: float = 1e-3, max_iter: int = 100) -> float:
-        """Largest singular value of X, from above: see :func:`taufpl.operators._spectral.spectral_norm`.
+        """Largest singular value of X, from above: between |X|_2 and (1 + tol) |X|_2 once it has converged.
 
-        Two passes an iteration, and one for the bound by the Frobenius norm.
+        By Lanczos' method from a random start: the same seed, the same answer. An iteration takes two passes, and the
+        bound by the Frobenius norm takes one. Where `max_iter` iterations are not enough the answer is still safe, only
+        less tight.
         """
-        return _spectral.spectral_norm(self, seed=seed, tol=tol, max_iter=max_iter)
+        return _spectral.spectral_norm(self, seed, tol, max_iter)
 
     def take_rows(self, rows: ArrayLike) -> Self:
         """Operator on a copy of these rows, in this order. Its work counts here too, as a share of all rows."""
@@ -249,10 +253,6 @@ class Operator(Rows):
 
     @abstractmethod
     def _take(self, rows: Index) -> Self: ...
-
-    @abstractmethod
-    def _beside(self, rows: Matrix) -> Operator:
-        """Operator on other, dense rows whose work counts here."""
 
 
 def add_square(matrix: Matrix, factor: float, vector: Vector) -> None:

@@ -9,15 +9,12 @@ from numpy.typing import ArrayLike
 
 from taufpl._kernels import _csr as kernels
 from taufpl.operators._base import Index, Operator, PassCount, add_square
-from taufpl.operators._dense import DenseOperator, add_gram, parts
+from taufpl.operators._dense import GROUP_VALUES, MOST_GROUPS, add_gram, parts
 from taufpl.operators._rows import Matrix, Vector
 from taufpl.operators._threads import n_threads, share
 
-# Groups of rows with a sum each: a fixed number, because the order of additions must not depend on the threads.
-# A group must hold many more values than there are columns, or adding up the groups costs more than they do.
-_MOST_GROUPS = 32
+# A group of rows must hold many more values than there are columns, or adding up the groups costs more than they do.
 _VALUES_PER_COLUMN = 16
-_GROUP_VALUES = 1 << 13
 # Cost of one product in a Gram matrix between sparse rows, relative to one between dense rows.
 _SPARSE_PENALTY = 12
 _CHUNK_VALUES = 1 << 18
@@ -47,8 +44,8 @@ class CSROperator(Operator):
 
     def _add(self, rows: Index | None, v: Vector) -> Vector:
         work = self._work(len(v))
-        group_values = max(_GROUP_VALUES, _VALUES_PER_COLUMN * self.shape[1])
-        partial = np.empty((max(1, min(_MOST_GROUPS, int(work) // group_values)), self.shape[1]))
+        group_values = max(GROUP_VALUES, _VALUES_PER_COLUMN * self.shape[1])
+        partial = np.empty((max(1, min(MOST_GROUPS, int(work) // group_values)), self.shape[1]))
         share(kernels.add, *self._parts, rows, v, partial, work=work)
         return partial[0] if len(partial) == 1 else partial.sum(axis=0)
 
@@ -95,9 +92,6 @@ class CSROperator(Operator):
 
     def _take(self, rows: Index) -> Self:
         return type(self)(self._x[rows], self._passes)
-
-    def _beside(self, rows: Matrix) -> DenseOperator:
-        return DenseOperator(rows, self._passes)
 
     def _work(self, n_rows: int) -> float:
         """Values in `n_rows` rows of average length: to count them would cost too much beside a product."""

@@ -19,8 +19,8 @@ Array = NDArray[Any]
 # Values of rows that are copied at a time, where rows must be copied: they stay in the second-level cache.
 _CHUNK_VALUES = 1 << 16
 # Groups of rows with a sum each: a fixed number, because the order of additions must not depend on the threads.
-_MOST_GROUPS = 32
-_GROUP_VALUES = 1 << 13
+MOST_GROUPS = 32
+GROUP_VALUES = 1 << 13
 # One line of a Gram matrix must be long enough to be worth cutting it off, and a range of lines must fit a cache.
 _LEAST_LINES = 16
 _RANGE_VALUES = 1 << 17
@@ -57,7 +57,7 @@ class DenseOperator(Operator):
 
     def _add(self, rows: Index | None, v: Vector) -> Vector:
         if self._by_rows:
-            return add(self._x, rows, v, n_groups=self._n_groups(len(v)))
+            return add(self._x, rows, v, n_groups=max(1, min(MOST_GROUPS, len(v) * self.shape[1] // GROUP_VALUES)))
         if rows is None:
             return dot(self._x.T, None, v)
         total = np.zeros(self.shape[1])
@@ -97,12 +97,6 @@ class DenseOperator(Operator):
     def _take(self, rows: Index) -> Self:
         taken = self._x[rows] if self._by_rows else self._columns(rows).T
         return type(self)(taken, self._passes)
-
-    def _beside(self, rows: Matrix) -> DenseOperator:
-        return DenseOperator(rows, self._passes)
-
-    def _n_groups(self, n_rows: int) -> int:
-        return max(1, min(_MOST_GROUPS, n_rows * self.shape[1] // _GROUP_VALUES))
 
     def _columns(self, rows: Index) -> Array:
         """Some rows of an array with contiguous columns, as columns: gathered along the storage."""

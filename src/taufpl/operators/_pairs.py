@@ -46,7 +46,11 @@ class FixedRows:
 
     def inner(self, X: Any, out: Array) -> None:
         """Write x . y for every x and y."""
-        _multiply(X.astype(self.dtype, copy=False), self.rows, out)
+        X = X.astype(self.dtype, copy=False)
+        if self._is_sparse or sparse.issparse(X):
+            out[...] = safe_sparse_dot(X, self.rows.T, dense_output=True)
+        else:
+            np.matmul(X, self.rows.T, out=out)
 
     # Squares that overflow are those of far rows, whose distances are then infinite or come from differences.
     @np.errstate(over="ignore", invalid="ignore")
@@ -82,7 +86,8 @@ class FixedRows:
             np.matmul(left, factor.T, out=out)
             rows = np.flatnonzero(~(left[:, -2] >= -FAR)) if far.size else far
             if rows.size:
-                bounds = _rounding(left[rows, -2:-1], norms[far].T)
+                # What rounding can do to products of far rows; infinite where their squared norms are.
+                bounds = -8.0 * np.finfo(self.dtype).eps * (left[rows, -2:-1] + norms[far].T)
                 self._repair(X, rows, far, bounds, scale, out)
             np.minimum(out, 0.0, out=out)
 
@@ -112,15 +117,3 @@ class FixedRows:
 def middle(Y: Array) -> Array:
     """Median of every column, of some of the rows: unlike the mean, a few far rows do not move it."""
     return np.asarray(np.median(Y[:: max(1, len(Y) // _ROWS_FOR_MIDDLE)], axis=0))
-
-
-def _rounding(of_rows: Array, of_columns: Array) -> Array:
-    """What rounding can do to products of far rows, given minus their squared norms; infinite where these are."""
-    return -8.0 * np.finfo(of_rows.dtype).eps * (of_rows + of_columns)
-
-
-def _multiply(X: Any, Y: Any, out: Array) -> None:
-    if sparse.issparse(X) or sparse.issparse(Y):
-        out[...] = safe_sparse_dot(X, Y.T, dense_output=True)
-    else:
-        np.matmul(X, Y.T, out=out)

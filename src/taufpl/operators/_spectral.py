@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from taufpl.operators._base import Operator
 
 
-def spectral_norm(X: Operator, *, seed: int = 0, tol: float = 1e-3, max_iter: int = 100) -> float:
-    """Largest singular value of X, from above: between |X|_2 and (1 + tol) |X|_2 once it has converged.
+def spectral_norm(X: Operator, seed: int, tol: float, max_iter: int) -> float:
+    """Largest singular value of X, as :meth:`Operator.spectral_norm` gives it.
 
     Lanczos' method on X'X, with full reorthogonalisation, from a random start. Its largest Ritz value theta lies
     under the largest eigenvalue lambda_1 of X'X, and some eigenvalue lies within the residual rho of theta; once
@@ -22,20 +22,6 @@ def spectral_norm(X: Operator, *, seed: int = 0, tol: float = 1e-3, max_iter: in
 
     That theta belongs to lambda_1 and not to an eigenvalue below it is not proven, but very likely: the start
     would have to be almost orthogonal to the first singular vector.
-
-    Parameters
-    ----------
-    X : Operator
-    seed : int
-        Seed of the random start: the same seed, the same answer.
-    tol : float
-        Relative error allowed.
-    max_iter : int
-        Most iterations, of two passes each. Where they are not enough the answer is still safe, only less tight.
-
-    Returns
-    -------
-    float
     """
     if not (tol > 0 and max_iter >= 1):
         raise ValueError(f"tol must be positive and max_iter at least 1, got {tol!r} and {max_iter!r}.")

@@ -21,13 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from taufpl._checks import Scores
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import USUAL_DELTA, order_rank
 from taufpl.thresholding._rules import JointOrderStatistic, counts_above
-from taufpl.thresholding._sample import Sample, as_sample
+from taufpl.thresholding._sample import Sample, ScoresLike, as_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +70,7 @@ class CrossFitRule:
     n_folds: int | None = None
 
     def choose_all(
-        self,
-        train_scores: ArrayLike | Sample,
-        held_out_scores: ArrayLike | Sample,
-        fold_train_scores: ArrayLike | Sample,
+        self, train_scores: ScoresLike, held_out_scores: ScoresLike, fold_train_scores: ScoresLike
     ) -> tuple[Evidence, ...]:
         """Choose one threshold a tolerance.
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from taufpl._checks import Scores, check_delta, check_tau
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.problem import top_count
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, simultaneous_ranks
-from taufpl.thresholding._sample import Sample, as_sample
+from taufpl.thresholding._sample import Sample, ScoresLike, as_sample
 
 Insufficient = Literal["raise", "infinite", "largest"]
 
@@ -26,9 +25,7 @@ class ThresholdRule(Protocol):
     Scores are an array, or a :class:`Sample` of remote scores.
     """
 
-    def choose(
-        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
-    ) -> Evidence:
+    def choose(self, negative_scores: ScoresLike, positive_scores: ScoresLike | None = None) -> Evidence:
         """Choose a threshold."""
         ...
 
@@ -62,9 +59,7 @@ class TrainQuantile:
     def __post_init__(self) -> None:
         check_tau(self.tau, zero=True)
 
-    def choose(
-        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
-    ) -> Evidence:
+    def choose(self, negative_scores: ScoresLike, positive_scores: ScoresLike | None = None) -> Evidence:
         """Choose the quantile of the negatives; positives play no part."""
         scores = as_sample("negative_scores", negative_scores)
         rank = scores.size - top_count(self.tau, scores.size) + 1
@@ -111,9 +106,7 @@ class OrderStatistic:
         if self.insufficient not in ("raise", "infinite", "largest"):
             raise ValueError(f"insufficient must be 'raise', 'infinite' or 'largest', got {self.insufficient!r}.")
 
-    def choose(
-        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
-    ) -> Evidence:
+    def choose(self, negative_scores: ScoresLike, positive_scores: ScoresLike | None = None) -> Evidence:
         """Choose the order statistic of the negatives; positives play no part."""
         scores = as_sample("negative_scores", negative_scores)
         rank = order_rank(scores.size, self.tau, self.delta)
@@ -175,7 +168,7 @@ class JointOrderStatistic:
     delta: float = USUAL_DELTA
     insufficient: Insufficient = "raise"
 
-    def choose_all(self, negative_scores: ArrayLike | Sample) -> tuple[Evidence, ...]:
+    def choose_all(self, negative_scores: ScoresLike) -> tuple[Evidence, ...]:
         """Choose one threshold a tolerance."""
         scores = as_sample("negative_scores", negative_scores)
         rules = [OrderStatistic(tau, self.delta, self.insufficient) for tau in self.taus]
@@ -223,9 +216,7 @@ class NPScoreRule:
     def __post_init__(self) -> None:
         check_tau(self.tau)
 
-    def choose(
-        self, negative_scores: ArrayLike | Sample, positive_scores: ArrayLike | Sample | None = None
-    ) -> Evidence:
+    def choose(self, negative_scores: ScoresLike, positive_scores: ScoresLike | None = None) -> Evidence:
         """Choose by both classes; takes the time of a sort."""
         negatives = as_sample("negative_scores", negative_scores)
         if positive_scores is None:

@@ -50,6 +50,9 @@ class Sample(ABC):
         return self.n_above(threshold) / self.size
 
 
+ScoresLike = ArrayLike | Sample
+
+
 class ArraySample(Sample):
     """Scores in a NumPy array. Each answer takes linear time."""
 
@@ -106,7 +109,7 @@ def as_sample(name: str, scores: Any) -> Sample:
     return scores if isinstance(scores, Sample) else ArraySample(check_scores(name, scores))
 
 
-def top_threshold(negative_scores: ArrayLike | Sample, tau: float) -> float:
+def top_threshold(negative_scores: ScoresLike, tau: float) -> float:
     """Lowest threshold with at most a share tau of these negatives strictly above it.
 
     ::
@@ -136,7 +139,7 @@ def top_threshold(negative_scores: ArrayLike | Sample, tau: float) -> float:
     return scores.at_rank(scores.size - top_count(check_tau(tau, zero=True), scores.size) + 1)
 
 
-def share_above(positive_scores: ArrayLike | Sample, negative_scores: ArrayLike | Sample, tau: float) -> float:
+def share_above(positive_scores: ScoresLike, negative_scores: ScoresLike, tau: float) -> float:
     """Share of positives strictly above the threshold that tau gives on these negatives.
 
     ::

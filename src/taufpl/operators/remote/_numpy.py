@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,8 @@ class NumpyBlock(Block):
     def select(self, floor: float, offset: float, terms: Terms, among: Any | None = None) -> NumpySelected:
         if not len(terms[0][1]):
             return NumpySelected(np.empty(0, np.intp), np.empty(0))
-        found = [_select_chunk(part, floor, offset, terms, among) for part in _chunks(len(terms[0][1]))]
+        parts = (slice(start, start + _CHUNK) for start in range(0, len(terms[0][1]), _CHUNK))
+        found = [_select_chunk(part, floor, offset, terms, among) for part in parts]
         rows, values = zip(*found, strict=True)
         return NumpySelected(np.concatenate(rows), np.concatenate(values))
 
@@ -47,10 +47,6 @@ class NumpyBlock(Block):
         for factor, vector in rest:
             total = total + factor * vector
         return total
-
-
-def _chunks(length: int) -> Iterator[slice]:
-    return (slice(start, min(start + _CHUNK, length)) for start in range(0, length, _CHUNK))
 
 
 def _select_chunk(part: slice, floor: float, offset: float, terms: Terms, among: Any | None) -> tuple[Index, Vector]:

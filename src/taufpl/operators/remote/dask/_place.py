@@ -21,11 +21,16 @@ def place_on_workers(client: Any, plan: BlockPlan, keep: bool) -> DaskBlocks:
     # What is on the workers already stays where it is.
     homes = [None] * len(plan.groups) if plan.rows.has_futures else share_out(client.nthreads(), plan.shapes)
     if keep:
-        blocks = _each(homes, lambda numbers, where: _kept(client, plan, numbers, where))
+        chunks = [plan.rows.delayed(group) for group in plan.groups]
+        blocks = _futures(client, homes, hold_rows, "taufpl-rows", chunks, plan.shapes, delayed=True)
     else:
         check_inside(plan.rows)
-        blocks = _each(homes, lambda numbers, where: _read(client, plan, numbers, where))
-    states = _each(homes, lambda numbers, where: _states(client, plan, numbers, where))
+        loaders = [plan.rows.loader(group) for group in plan.groups]
+        blocks = _futures(client, homes, lazy_block, "taufpl-rows", loaders, plan.shapes, delayed=False)
+    places = [plan.place(i) for i in range(len(plan.groups))]
+    chunked = plan.labels if isinstance(plan.labels, Chunks) else None
+    labels = [chunked.delayed(group) if chunked else plan.load_labels(i) for i, group in enumerate(plan.groups)]
+    states = _futures(client, homes, held_state, "taufpl-labels", places, labels, delayed=chunked is not None)
     return DaskBlocks(client, blocks, states, (sum(plan.rows.sizes), plan.n_features))
 
 
@@ -54,41 +59,23 @@ def share_out(n_threads: dict[str, int], shapes: Sequence[tuple[int, int]]) -> l
     return [workers[i] for i in np.minimum(np.searchsorted(ends, middles), len(workers) - 1)]
 
 
-def _each(homes: Sequence[str | None], submit: Callable[[list[int], dict[str, Any]], list[Any]]) -> list[Any]:
-    """Futures of all blocks, in order, from one message for each worker."""
-    futures: list[Any] = []
+def _futures(
+    client: Any, homes: Sequence[str | None], function: Callable[..., Any], key: str, *arguments: Any, delayed: bool
+) -> list[Any]:
+    """Futures of a function of each block's arguments, in order, from one message for each worker.
+
+    If `delayed`, some of the arguments are delayed objects, and the function is called with what these come to.
+    """
+    make = require("dask", "dask", "for dask collections").delayed(function, pure=False)
+    name, futures = f"{key}-{uuid4().hex}", []
     for home, group in groupby(range(len(homes)), key=homes.__getitem__):
         # Others may step in when the worker is lost.
         where = {} if home is None else {"workers": [home], "allow_other_workers": True}
-        futures += submit(list(group), where)
+        numbers = list(group)
+        columns = [[column[i] for i in numbers] for column in arguments]
+        if delayed:
+            parts = [make(*row, dask_key_name=f"{name}-{i}") for i, *row in zip(numbers, *columns, strict=True)]
+            futures += client.compute(parts, **where)
+        else:
+            futures += client.map(function, *columns, pure=False, key=key, **where)
     return futures
-
-
-def _kept(client: Any, plan: BlockPlan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
-    dask = require("dask", "dask", "for dask collections")
-    make, name = dask.delayed(hold_rows, pure=False), uuid4().hex
-    parts = [
-        make(plan.rows.delayed(plan.groups[i]), plan.shapes[i], dask_key_name=f"taufpl-rows-{name}-{i}")
-        for i in numbers
-    ]
-    return list(client.compute(parts, **where))
-
-
-def _read(client: Any, plan: BlockPlan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
-    loaders = [plan.rows.loader(plan.groups[i]) for i in numbers]
-    shapes = [plan.shapes[i] for i in numbers]
-    return list(client.map(lazy_block, loaders, shapes, pure=False, key="taufpl-rows", **where))
-
-
-def _states(client: Any, plan: BlockPlan, numbers: list[int], where: dict[str, Any]) -> list[Any]:
-    places = [plan.place(i) for i in numbers]
-    if not isinstance(plan.labels, Chunks):
-        labels = [plan.load_labels(i) for i in numbers]
-        return list(client.map(held_state, places, labels, pure=False, key="taufpl-labels", **where))
-    dask = require("dask", "dask", "for dask collections")
-    make, name = dask.delayed(held_state, pure=False), uuid4().hex
-    parts = [
-        make(place, plan.labels.delayed(plan.groups[i]), dask_key_name=f"taufpl-labels-{name}-{i}")
-        for i, place in zip(numbers, places, strict=True)
-    ]
-    return list(client.compute(parts, **where))
