@@ -1,9 +1,22 @@
-"""Optional dependencies: imported where they are used, with one text for when they are missing."""
+"""Modules that are imported where they are used: optional dependencies, and our own for remote rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from importlib import import_module
 from types import ModuleType
+from typing import Any
+
+
+def on_demand(package: str, module: str, names: Collection[str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package some of whose names are in a module that is loaded when one is asked for."""
+
+    def load(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module), name)
+
+    return load
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:

@@ -4,9 +4,9 @@ Rows in memory are served here. Remote rows (on a device, on a cluster, in files
 :mod:`taufpl.operators.remote`, which is loaded when one of its names is first asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from taufpl._extras import on_demand
 from taufpl.operators._base import Operator, add_square as add_square
 from taufpl.operators._chunks import map_chunks as map_chunks, scratch as scratch
 from taufpl.operators._compat import is_foreign_array as is_foreign_array, like as like, to_numpy as to_numpy
@@ -49,9 +49,4 @@ __all__ = [
     "linear_scores",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load remote rows when one of their public names is asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("taufpl.operators.remote"), name)
+__getattr__ = on_demand(__name__, "taufpl.operators.remote", __all__)

@@ -3,9 +3,9 @@
 Rows in memory are served here, remote rows by :mod:`taufpl.problem.remote`, which is loaded when it is asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from taufpl._extras import on_demand
 from taufpl.problem._hessian import conjugate_gradients as conjugate_gradients, newton_direction as newton_direction
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem._memory_oracle import BestPair as BestPair
@@ -32,9 +32,4 @@ __all__ = [
     "top_count",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load the problem over remote rows when it is asked for."""
-    if name != "BlockRankingProblem":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("taufpl.problem.remote").BlockRankingProblem
+__getattr__ = on_demand(__name__, "taufpl.problem.remote", ("BlockRankingProblem",))

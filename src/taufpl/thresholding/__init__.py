@@ -1,7 +1,8 @@
 """Thresholds: scores in, a threshold and its evidence out. Positive is what scores strictly more."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from taufpl._extras import on_demand
 from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, simultaneous_ranks
@@ -55,11 +56,4 @@ __all__ = [
     "top_threshold",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load remote scores when they are asked for."""
-    if name != "BlockSample":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from taufpl.thresholding.remote import BlockSample
-
-    return BlockSample
+__getattr__ = on_demand(__name__, "taufpl.thresholding.remote", ("BlockSample",))

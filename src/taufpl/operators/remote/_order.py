@@ -49,10 +49,10 @@ def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank
     >>> [order_statistic(blocks, Entries("scores"), rank) for rank in range(1, 7)]
     [1.0, 3.0, 3.0, 3.0, 4.0, 5.0]
     """
-    inside = _Inside(None, None)
+    low = high = None  # the entry lies strictly between these
     n_below, share, seed = 0, _LEAST_SAMPLE, 0
     while True:
-        samples = blocks.gather(_Sample(entries, inside, share, seed))
+        samples = blocks.gather(_Sample(entries, low, high, share, seed))
         counts = np.array([count for count, _ in samples])
         if not 1 <= rank <= n_below + counts.sum():
             raise ValueError(f"rank must lie between 1 and the number of entries, {counts.sum()}, got {rank}.")
@@ -64,9 +64,9 @@ def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank
         if place < len(candidates) and below[place] < rank:
             return float(candidates[place])
         if place:
-            inside, n_below = _Inside(float(candidates[place - 1]), inside.high), int(up_to[place - 1])
+            low, n_below = float(candidates[place - 1]), int(up_to[place - 1])
         if place < len(candidates):
-            inside = _Inside(inside.low, float(candidates[place]))
+            high = float(candidates[place])
         share, seed = max(_LEAST_SAMPLE, _MOST_ENTRIES // len(samples)), seed + 1
 
 
@@ -84,29 +84,19 @@ def _candidates(samples: list[tuple[int, Vector]], counts: NDArray[np.int64], ra
 
 
 @dataclass(frozen=True)
-class _Inside:
-    """Selects the entries strictly between two numbers; None is no bound."""
-
-    low: float | None
-    high: float | None
-
-    def __call__(self, values: Any) -> Any:
-        if self.low is not None:
-            values = values[values > self.low]
-        return values if self.high is None else values[values < self.high]
-
-
-@dataclass(frozen=True)
 class _Sample:
-    """How many entries are inside, and `size` of them at random (all, where there are no more)."""
+    """How many entries lie between `low` and `high` (None: no bound), and `size` of them at random, or all of fewer."""
 
     entries: Callable[[Block, State], Any]
-    inside: _Inside
+    low: float | None
+    high: float | None
     size: int
     seed: int
 
     def __call__(self, block: Block, state: State) -> tuple[int, Vector]:
-        values = self.inside(self.entries(block, state))
+        values = self.entries(block, state)
+        values = values if self.low is None else values[values > self.low]
+        values = values if self.high is None else values[values < self.high]
         count = int(values.shape[0])
         if count > self.size:
             # What is drawn shows in the number of rounds alone. Seeded, so that a repeated task returns the same.

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from operator import itemgetter
 from typing import Any, Self
 from uuid import uuid4
 
@@ -77,30 +78,30 @@ class DaskBlocks(Blocks):
         return len(self._blocks)
 
     def reduce(self, task: Reduction) -> Sums:
-        with self._round() as held:
-            held += self._map(_reduce, task, held)
+        with self._held(waits=True) as held:
+            held += self._map(_run, task, held)
             return self._sum(task, held[-self.n_blocks :], held)
 
     def gather(self, task: Callable[[Block, State], Any]) -> list[Any]:
-        with self._round() as held:
-            held += self._map(_reduce, task, held)
+        with self._held(waits=True) as held:
+            held += self._map(_run, task, held)
             return self._receive(held[-self.n_blocks :])
 
     def change(self, task: Change) -> None:
         """Put what a task returns in the place of every block's state. Does not wait."""
-        with self._held() as held:
+        with self._held(waits=False) as held:
             self._replace(self._map(_change, task, held))
 
     def change_and_reduce(self, task: ChangeAndReduction) -> Sums:
-        with self._round() as held:
-            self._replace(self._map(_change_and_reduce, task, held))
+        with self._held(waits=True) as held:
+            self._replace(self._map(_run, task, held))
             # The sums alone go on: a task that took a pair as input would fetch its state too.
-            held += self._client.map(_sums_of, self._states, pure=False, key="taufpl-sums")
+            held += self._client.map(itemgetter(1), self._states, pure=False, key="taufpl-sums")
             return self._sum(task, held[-self.n_blocks :], held)
 
     def fork(self, task: Change) -> Self:
         """The same rows with states of their own, made by a task from the present ones. Does not wait."""
-        with self._held() as held:
+        with self._held(waits=False) as held:
             made = type(self)(self._client, self._blocks, self._map(_change, task, held), self.shape)
         made.traffic, made.passes = self.traffic, self.passes
         return made
@@ -163,8 +164,9 @@ class DaskBlocks(Blocks):
         _release(before)  # at once: two states of every block are twice the memory
 
     @contextmanager
-    def _held(self) -> Iterator[list[Any]]:
+    def _held(self, *, waits: bool) -> Iterator[list[Any]]:
         """Futures that are let go at the end, come what may: a traceback would keep them, and their memory, alive."""
+        self.n_rounds += waits
         if not self._states:
             raise RuntimeError("These blocks have been released, and have no states any more.")
         held: list[Any] = []
@@ -174,12 +176,6 @@ class DaskBlocks(Blocks):
             _release(held)
             raise
         self._spent += held
-
-    @contextmanager
-    def _round(self) -> Iterator[list[Any]]:
-        self.n_rounds += 1
-        with self._held() as held:
-            yield held
 
 
 def _release(futures: Sequence[Any]) -> None:
@@ -194,21 +190,12 @@ def _weight(result: Any) -> int:
 # What follows runs on the workers.
 
 
-def _reduce(packed: bytes, block: Block, held: _Held) -> Any:
+def _run(packed: bytes, block: Block, held: _Held) -> Any:
     return pickle.loads(packed)(with_own_rows(block), held[0])
 
 
 def _change(packed: bytes, block: Block, held: _Held) -> _Held:
-    return pickle.loads(packed)(with_own_rows(block), held[0]), None
-
-
-def _change_and_reduce(packed: bytes, block: Block, held: _Held) -> _Held:
-    state, sums = pickle.loads(packed)(with_own_rows(block), held[0])
-    return state, sums
-
-
-def _sums_of(held: _Held) -> Sums | None:
-    return held[1]
+    return _run(packed, block, held), None
 
 
 def _add_results(results: Sequence[Sums]) -> Sums:

@@ -43,17 +43,13 @@ def join_rows(chunks: Sequence[Any]) -> Any:
 
 def _rows(chunk: Any) -> Any:
     if hasattr(chunk, "dtypes"):
-        chunk = frame_values(chunk)
+        # Missing values become NaN.
+        chunk = np.asarray(chunk.to_numpy(dtype=float_type(chunk.dtypes), na_value=np.nan))
     elif scipy.sparse.issparse(chunk):
         chunk = chunk.tocsr()
     else:
         chunk = np.asarray(chunk)
     return chunk.astype(float_type([chunk.dtype]), copy=False)
-
-
-def frame_values(frame: Any) -> Array:
-    """Numeric columns as one array; missing values become NaN."""
-    return np.asarray(frame.to_numpy(dtype=float_type(frame.dtypes), na_value=np.nan))
 
 
 def float_type(types: Sequence[Any]) -> type[np.floating[Any]]:

@@ -152,17 +152,16 @@ def read_chunks(collection: Any, delayed: Any) -> Chunks:
     """Take a collection apart. Where it does not say how large its chunks are, they are computed once to see."""
     keys = [part.key for part in delayed]
     graph = dict(delayed[0].__dask_graph__())
-    has_futures = lies_on_workers(collection)
-    chunks = Chunks(graph, keys, [], [], has_futures)
     known = is_array(collection) and not any(map(math.isnan, collection.shape))
     if known and not scipy.sparse.issparse(collection._meta):
         row = math.prod(collection.shape[1:]) * np.dtype(float_type([collection.dtype])).itemsize
         sizes = [int(size) for size in collection.chunks[0]]
-        return Chunks(graph, keys, sizes, [size * int(row) for size in sizes], has_futures)
-    dask = require("dask", "dask", "for dask collections")
-    measured = dask.compute(*(dask.delayed(measure, pure=False)(part) for part in chunks.delayed(range(len(keys)))))
-    sizes, n_bytes = (list(column) for column in zip(*measured, strict=True))
-    return Chunks(graph, keys, sizes, n_bytes, has_futures)
+        n_bytes = [size * int(row) for size in sizes]
+    else:
+        dask = require("dask", "dask", "for dask collections")
+        measured = dask.compute(*(dask.delayed(measure, pure=False)(part) for part in delayed))
+        sizes, n_bytes = (list(column) for column in zip(*measured, strict=True))
+    return Chunks(graph, keys, sizes, n_bytes, lies_on_workers(collection))
 
 
 def plan_blocks(chunks: Chunks, room: Room, *, keep: bool, block_bytes: int | None) -> list[list[int]]:
@@ -239,16 +238,12 @@ def check_frame(X: Any) -> None:
     """Refuse columns that are not numbers, by name."""
     if X.ndim != 2:
         raise ValueError("X must be a dataframe, got a series. Select columns with a list of names.")
-    others = [f"{name!r} ({kind})" for name, kind in X.dtypes.items() if not _is_number(kind)]
+    others = [f"{name!r} ({kind})" for name, kind in X.dtypes.items() if getattr(kind, "kind", "O") not in "fiub"]
     if others:
         raise TypeError(
             f"Every column of X must hold numbers, got {', '.join(others)}. Drop these columns, or encode them, "
             "for example with dask.dataframe.get_dummies."
         )
-
-
-def _is_number(kind: Any) -> bool:
-    return getattr(kind, "kind", "O") in "fiub"
 
 
 def _cut_rows(X: Any, room: Room) -> Any:
