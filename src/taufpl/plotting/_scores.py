@@ -33,17 +33,15 @@ def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -
 
 def check_pos_label(labels: NDArray[Any], pos_label: Any) -> Any:
     """Return the positive label: the one given, or the second in sorted order."""
-    advice = "Rates need negatives and positives both; draw a sample that has them."
-    return _positive_of(np.unique(labels), pos_label, "y_true must hold two classes", "classes of y_true", advice)
+    return _positive_of(np.unique(labels), pos_label, "y_true must hold", "classes of y_true")
 
 
-def _positive_of(classes: Any, pos_label: Any, needed: str, whose: str, advice: str) -> Any:
+def _positive_of(classes: Any, pos_label: Any, needed: str, whose: str) -> Any:
     """The positive one of two classes: the one given, or the second."""
     known = np.asarray(classes).tolist()
     if len(known) != 2:
-        raise ValueError(
-            f"{needed}, got {len(known)} {'class' if len(known) == 1 else 'classes'}: {known[:5]}. {advice}"
-        )
+        got = f"{len(known)} {'class' if len(known) == 1 else 'classes'}: {known[:5]}"
+        raise ValueError(f"{needed} two classes, got {got}. Rates need negatives and positives, and nothing else.")
     if pos_label is None:
         return classes[1]
     if not np.any(np.asarray(classes) == pos_label):
@@ -67,8 +65,7 @@ def respond(estimator: Any, X: Any, pos_label: Any = None) -> tuple[Vector, floa
         )
     if classes is None:
         return np.asarray(estimator.decision_function(X), dtype=np.float64), 0.0, pos_label
-    advice = "Fit it to one class against the others."
-    pos_label = _positive_of(classes, pos_label, "estimator must know two classes", "estimator's classes", advice)
+    pos_label = _positive_of(classes, pos_label, "estimator must know", "estimator's classes")
     return scores_of(estimator, X, pos_label), 0.0 if has_decisions else 0.5, pos_label
 
 

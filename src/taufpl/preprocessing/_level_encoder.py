@@ -181,7 +181,7 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
 def _with_one_missing(X: Any, kinds: Any) -> Any:
     """A frame in which a missing text is None; pandas has NaN and NA too, and numbers where all texts are missing.
 
-    The kinds are the types of the columns, of which those that are no numbers are texts. All but frames is left as is.
+    Columns whose type, one of `kinds`, is no number hold texts. Anything but a frame is left as it is.
     """
     if not hasattr(X, "iloc"):
         return X
