@@ -20,7 +20,7 @@ _FORMATS = {
 }
 _BY_SUFFIX = {suffix: format for format, suffixes in _FORMATS.items() for suffix in suffixes}
 _TEXTS = ("csv", "svmlight", "text")
-KNOWN = ".csv, .tsv, .parquet, .feather, .arrow, .svm, .libsvm, .npz; text may be packed as .gz"
+_KNOWN = ".csv, .tsv, .parquet, .feather, .arrow, .svm, .libsvm, .npz; text may be packed as .gz"
 
 # The beginning of a line of LIBSVM's format: a label, then numbers with indices before them.
 _SVMLIGHT = re.compile(rb"^[^\s:,;]+(?:\s+qid:\d+)?(?:\s+\d+:[^\s:]+)+\s*(?:#.*)?$")
@@ -67,7 +67,7 @@ def find_data_file(path: Path) -> DataFile:
     gzipped = path.suffix.lower() == ".gz"
     suffix = (path.with_suffix("") if gzipped else path).suffix.lower()
     if suffix not in _BY_SUFFIX:
-        raise ValueError(f"{path}: the format {suffix or 'without a suffix'!r} is not known; known are {KNOWN}.")
+        raise ValueError(f"{path}: the format {suffix or 'without a suffix'!r} is not known; known are {_KNOWN}.")
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path}: is empty.")
     format = _BY_SUFFIX[suffix]

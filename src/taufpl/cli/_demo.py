@@ -84,7 +84,7 @@ def _fit_ours(X: Any, y: Any) -> Any:
     options = FitOptions(tau=TAU)
     train = screen_for(1, options).training_rows(y)
     columns = tuple(LayoutColumn(str(name), "number") for name in X.columns)
-    return fit(FitRows(X.copy(), y, Layout(columns, None), 0, 1, train=train), options)
+    return fit(FitRows(X.copy(), y, Layout(columns, None), 1, train=train), options)
 
 
 def _evaluate(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def _distinct(values: Any) -> tuple[list[Any], Labels]:
     return different, codes
 
 
-def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[Array, Any, Any]:
-    """The labels of rows that train, the label of negatives, and that of positives.
+def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[Array, Any]:
+    """The labels of rows that train, and which of the two is that of positives.
 
     Refused are labels of which one is missing, more or fewer than two, and two of which nobody can tell which is
     looked for.
@@ -70,8 +70,7 @@ def read_labels(file: DataFile, name: str, values: Any, positive: str | None) ->
             + (" Choose the column by --target." if len(labels) > 2 else " There is nothing to tell apart.")
         )
     found = _positive(file, name, labels, positive)
-    classes = [labels[1 - found], labels[found]]
-    return np.array(classes)[(codes == places[found]).astype(np.intp)], classes[0], classes[1]
+    return np.array(labels)[(codes == places[1]).astype(np.intp)], labels[found]
 
 
 def match_labels(file: DataFile, name: str, values: Any, classes: list[Any], first_row: int = 0) -> Labels:

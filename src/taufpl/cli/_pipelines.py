@@ -52,8 +52,7 @@ class FitRows:
     X: Any
     y: Array
     layout: Layout
-    negative: Any
-    positive: Any
+    positive: Any  # the label
     groups: Array | None = None
     times: Array | None = None
     train: Rows | None = None  # the rows that the scorer learns from; None: all

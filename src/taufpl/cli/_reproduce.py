@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from taufpl.cli._output import print_json
 from taufpl.experiments import EXPERIMENTS, Trial, reproduce
 
 
@@ -60,7 +60,7 @@ def reproduce_command(
             )
         written[name] = [str(path) for path in paths]
     if as_json:
-        print(json.dumps(written, indent=2))
+        print_json(written)
         return
     for name, files in written.items():
         print(f"{name}:")

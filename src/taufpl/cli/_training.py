@@ -42,7 +42,7 @@ def _load_table(file: DataFile, options: FitOptions) -> FitRows:
         if target in names:
             raise CommandLineError(f"{option} {target} is the target.")
     check_present(file, table.column_names, [target])
-    y, negative, positive = read_labels(file, target, table.column(target), options.positive)
+    y, positive = read_labels(file, target, table.column(target), options.positive)
     groups, times = (_values(file, table, name) for name in (options.group, options.time))
     if times is not None and times.dtype.kind not in "iufmM":
         raise ValueError(
@@ -64,7 +64,7 @@ def _load_table(file: DataFile, options: FitOptions) -> FitRows:
     arrow().default_memory_pool().release_unused()
     X = frame_of_batches(file, batches, layout)
     arrow().default_memory_pool().release_unused()
-    return FitRows(X, y, layout, negative, positive, groups, times, train)
+    return FitRows(X, y, layout, positive, groups, times, train)
 
 
 def _unused(options: FitOptions) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
     matrix = read_matrix(file)
     if matrix.y is None:
         raise ValueError(f"{file.name}: has no y, the labels of the rows.")
-    y, negative, positive = read_labels(file, "y", matrix.y, options.positive)
+    y, positive = read_labels(file, "y", matrix.y, options.positive)
     train = _rows_that_train(file, options, y, positive, None, None)
     matrix = dense_where_full(matrix, train)
     X, layout = matrix.X, Layout((), None, zero_based=matrix.zero_based)
@@ -111,7 +111,7 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
         if not np.isfinite(X.data).all():
             raise ValueError(f"{file.name}: a value is infinite or not a number.")
         layout = replace(layout, n_columns=X.shape[1], is_sparse=True)
-        return FitRows(X, y, layout, negative, positive, train=train)
+        return FitRows(X, y, layout, positive, train=train)
     names = matrix.names or [f"x{place}" for place in range(X.shape[1])]
     check_present(file, names, options.drop)
     check_finite(file, names, X, 0)
@@ -124,7 +124,7 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
     )
     layout = replace(layout, columns=columns, n_rows=len(seen))
     _check_left(file, layout)
-    return FitRows(used_columns(X, layout), y, layout, negative, positive, train=train)
+    return FitRows(used_columns(X, layout), y, layout, positive, train=train)
 
 
 def _rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, groups: Any, times: Any) -> Any:
