@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from taufpl._extras import on_demand
 from taufpl.operators._base import Operator, add_square as add_square
 from taufpl.operators._chunks import map_chunks as map_chunks, scratch as scratch
-from taufpl.operators._compat import is_foreign_array as is_foreign_array, like as like, to_numpy as to_numpy
-from taufpl.operators._convert import as_operator
 from taufpl.operators._known_gram import KnownGramOperator as KnownGramOperator
 from taufpl.operators._pairs import (
     FAR as FAR,
@@ -18,9 +16,10 @@ from taufpl.operators._pairs import (
     middle as middle,
     work_type as work_type,
 )
-from taufpl.operators._remote import is_remote
+from taufpl.operators._remote import is_foreign_array as is_foreign_array, is_remote, like as like, to_numpy as to_numpy
 from taufpl.operators._storage import (
     LARGEST_VALUE,
+    as_operator,
     check_squares,
     contents,
     is_dense as is_dense,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators._compat import array_compat, namespace
+from taufpl.operators._remote import array_compat, namespace
 from taufpl.operators._rows import Rows, Vector
 from taufpl.operators.remote._array_entries import ArraySelected
 from taufpl.operators.remote._blocks import Block, Terms

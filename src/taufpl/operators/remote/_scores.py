@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from taufpl._extras import require
-from taufpl.operators._compat import is_foreign_array, like, namespace, plain, to_numpy
-from taufpl.operators._convert import as_operator
-from taufpl.operators._remote import is_collection
+from taufpl.operators._remote import is_collection, is_foreign_array, like, namespace, plain, to_numpy
 from taufpl.operators._rows import Vector
+from taufpl.operators._storage import as_operator
 from taufpl.operators.remote._backends import as_block
 from taufpl.operators.remote._sparse_torch import is_sparse_tensor
 from taufpl.operators.remote.dask import _source as source
