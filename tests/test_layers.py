@@ -186,7 +186,7 @@ def test_a_violation_is_reported(path, text):
         ("report/_page.py", "from taufpl import TauFPLClassifier, metrics"),
         ("persistence/_steps.py", "from taufpl.preprocessing import LevelEncoder"),
         ("kernels/_map.py", "from taufpl._extras import require\nfrom taufpl._kernels._dense import dot"),
-        ("projection/remote/_tasks.py", "from taufpl.projection._thresholds import Thresholds"),
+        ("projection/remote/_tasks.py", "from taufpl.projection._project import Thresholds"),
         ("_kernels/topk.pyx", "from libc.math cimport fabs\nfrom ._scan cimport scan\ncimport cython"),
     ],
 )

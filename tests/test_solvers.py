@@ -299,3 +299,5 @@ def test_a_memory_is_used_only_where_it_is_true():
     # A result that its owner changes in place is not the one that was kept.
     first.coef[:] = 1.0
     assert_certified(X, y, 25, 0.1, Newton().solve(problem, start=first), 1e-6)
+    with pytest.raises(ValueError, match="start must have a pair of"):
+        Newton().solve(make_problem(X[:-1], y[:-1], 25, 0.1), start=first)

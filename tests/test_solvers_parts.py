@@ -6,10 +6,9 @@ import pytest
 from solver_cases import make_data, make_problem
 from taufpl.operators import as_operator
 from taufpl.problem import conjugate_gradients
-from taufpl.problem._hessian import KrylovSystem, estimated_diagonal
-from taufpl.problem._moments import Moments, RunningMoments
-from taufpl.solvers._line_search import line_search
-from taufpl.solvers._model import FrozenModel
+from taufpl.problem._krylov import KrylovSystem, estimated_diagonal
+from taufpl.problem._oracle import Moments, RunningMoments
+from taufpl.solvers._model import FrozenModel, line_search
 
 
 def oracle_at(problem, coef, sigma=3.0, seed=5):

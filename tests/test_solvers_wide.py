@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from solver_cases import assert_certified, make_data, make_problem, quadratic_program
 from taufpl.operators import as_operator
 from taufpl.problem import top_count
-from taufpl.problem._row_space import is_wide
 from taufpl.solvers import Newton, solve_path
 
 
@@ -30,7 +29,7 @@ def test_objective_of_an_independent_solver(name, k, reg):
     if name == "rank 3":
         X = X[:, :3] @ X[:3]
     problem = make_problem(X, y, k, reg)
-    assert is_wide(problem)
+    assert problem.row_space() is not None
     result = Newton(tol=1e-8).solve(problem)
     assert result.converged
     # The other solver's tolerances are absolute, and it likes directions without data as little as one would think.
@@ -46,7 +45,7 @@ def test_objective_of_an_independent_solver(name, k, reg):
 def test_gap_from_outside(storage, tau, reg):
     X, y = wide_data(storage)
     problem = make_problem(X, y, top_count(tau, 120), reg)
-    assert is_wide(problem)
+    assert problem.row_space() is not None
     result = Newton(tol=1e-6).solve(problem)
     assert_certified(X, y, problem.k, reg, result, 1e-6)
 

@@ -6,11 +6,16 @@ Rows in memory are served here, remote rows by :mod:`taufpl.problem.remote`, whi
 from typing import TYPE_CHECKING
 
 from taufpl._extras import on_demand
-from taufpl.problem._hessian import conjugate_gradients as conjugate_gradients, newton_direction as newton_direction
+from taufpl.problem._krylov import conjugate_gradients as conjugate_gradients
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem._memory_oracle import BestPair as BestPair
-from taufpl.problem._moments import Moments as Moments
-from taufpl.problem._oracle import HeldRows as HeldRows, Oracle as Oracle, WorkingSet as WorkingSet
+from taufpl.problem._oracle import (
+    HeldRows as HeldRows,
+    Moments as Moments,
+    Oracle as Oracle,
+    WorkingSet as WorkingSet,
+    newton_direction as newton_direction,
+)
 from taufpl.problem._ranking import (
     BaseRankingProblem as BaseRankingProblem,
     Certificate,

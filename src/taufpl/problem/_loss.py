@@ -9,10 +9,9 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-Vector = NDArray[np.float64]
+from taufpl._types import Vector
 
 
 class Loss(ABC):

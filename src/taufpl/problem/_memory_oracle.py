@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taufpl.problem._hessian import KrylovSystem
-from taufpl.problem._moments import RunningMoments
-from taufpl.problem._oracle import HeldRows, Oracle, Point, WorkingSet
-from taufpl.projection import Thresholds, project_topk_simplex, project_topk_simplex_into
+from taufpl._types import Rows, Vector
+from taufpl.problem._krylov import KrylovSystem
+from taufpl.problem._oracle import HeldRows, Oracle, Point, RunningMoments, WorkingSet
+from taufpl.projection import Thresholds, project_topk_simplex_into
 
 if TYPE_CHECKING:
     from taufpl.problem._ranking import RankingProblem
 
-Vector = NDArray[np.float64]
-Rows = NDArray[np.intp]
 Pair = tuple[Vector, Vector]
 
 _KEY = "oracle"
@@ -104,6 +101,11 @@ class MemoryOracle(Oracle):
 
     def _start_warm(self, start: Any, sigma: float) -> None:
         problem, kept = self.problem, self.problem.kept.get(_KEY)
+        sizes, given = (problem.n_positive, problem.n_negative), (np.size(start.alpha), np.size(start.beta))
+        if given != sizes:
+            raise ValueError(
+                f"start must have a pair of {sizes[0]} and {sizes[1]} entries, got {given[0]} and {given[1]}."
+            )
         before = kept if isinstance(kept, _Kept) else None
         if before is not None:
             self.running = None if before.running is None else (copy(before.running[0]), copy(before.running[1]))
@@ -116,7 +118,8 @@ class MemoryOracle(Oracle):
         ):
             alpha, beta, squared = start.alpha, start.beta, before.squared_norm
         else:
-            alpha, beta = project_topk_simplex(start.alpha, start.beta, problem.k)
+            alpha, beta = np.empty_like(self.alpha), np.empty_like(self.beta)
+            project_topk_simplex_into(start.alpha, start.beta, problem.k, 1.0, None, (alpha, beta))
             dual_direction = problem.combine(alpha, beta)
             squared = float(dual_direction @ dual_direction)
         self.centre = self.best.see(alpha, beta, squared) * beta

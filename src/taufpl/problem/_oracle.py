@@ -11,6 +11,15 @@ alpha0 = (b - s+)/c and beta0 = centre + sigma s-, and
     grad psi(w) = m reg w - v,    v = X+' alpha - X-' beta.
 
 Only beta needs the proximal term: the conjugate is strongly convex in alpha already.
+
+The generalised Hessian of psi, with the active positives A, the free negatives F and the capped ones D, and Xc the
+rows with their own mean removed, is::
+
+    H = m reg I + (1/c) Xc_A' Xc_A + sigma Xc_F' Xc_F + (sigma/rho) z z'
+    q = 1 - |D|/k     rho = sigma c/|A| + q^2/|F| + |D|/k^2
+    z = -mean(X_A) + q mean(X_F) + (1/k) sum(X_D)
+
+For few features it is formed from the moments of A, F and D, and factored here; for many, see `_krylov.py`.
 """
 
 from __future__ import annotations
@@ -20,17 +29,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from taufpl.operators import Operator
-from taufpl.problem._moments import Moments
+from taufpl._types import Matrix, Rows, Vector
+from taufpl.operators import Operator, add_square
 from taufpl.projection import LEAST_WEIGHT, MOST_WEIGHT, Thresholds
 
 if TYPE_CHECKING:
     from taufpl.problem._ranking import BaseRankingProblem, Certificate
 
-Vector = NDArray[np.float64]
-
+# Lifts of the diagonal that a failed factorisation tries.
+_MOST_LIFTS = 8
 # A warm start begins this share of the way, in decades, from a cold start's sigma to that where the neighbour ended,
 # which counts up to this many times the largest beta: there psi had lost most of its smoothness.
 _WARM_SHARE = 0.65
@@ -48,6 +57,76 @@ class Point:
     slack: float  # how far below it P(w) may be
     dual: float  # D of the pair that the oracle would return, at its best scale
     plain_dual: float  # D of this pair as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Count, mean row, and sum of (x - mean)(x - mean)' of a set of rows."""
+
+    count: int
+    mean: Vector
+    gram: Matrix
+
+    @classmethod
+    def of(cls, operator: Operator, rows: Rows) -> Moments:
+        """Moments of these rows of an operator."""
+        gram, mean = operator.centred_gram_rows(rows)
+        return cls(len(rows), mean, gram)
+
+    @classmethod
+    def empty(cls, n_features: int) -> Moments:
+        """Moments of no rows."""
+        return cls(0, np.zeros(n_features), np.zeros((n_features, n_features)))
+
+    def joined(self, other: Moments) -> Moments:
+        """Moments of the union of two sets without common rows (Chan, Golub and LeVeque)."""
+        if other.count == 0 or self.count == 0:
+            return self if other.count == 0 else other
+        count = self.count + other.count
+        apart = other.mean - self.mean
+        gram = self.gram + other.gram
+        add_square(gram, self.count * other.count / count, apart)
+        return Moments(count, self.mean + apart * (other.count / count), gram)
+
+    def without(self, other: Moments) -> Moments:
+        """Moments of what is left of a set when a part of it goes."""
+        count = self.count - other.count
+        if count == 0 or other.count == 0:
+            return self if other.count == 0 else Moments.empty(len(self.mean))
+        mean = self.mean + (self.mean - other.mean) * (other.count / count)
+        apart = other.mean - mean
+        gram = self.gram - other.gram
+        add_square(gram, -(count * other.count / self.count), apart)
+        return Moments(count, mean, gram)
+
+
+class RunningMoments:
+    """Moments of a set of rows that changes a little at a time: only rows that come or go are read.
+
+    Rounding errors stay bounded: once as many rows have come and gone as half of the set, it is read afresh.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._rows: Rows = np.empty(0, dtype=np.intp)
+        self._moments = Moments.empty(operator.shape[1])
+        self._changes = 0
+
+    def update(self, rows: Rows) -> Moments:
+        """Moments of these rows (sorted, each once)."""
+        coming = np.setdiff1d(rows, self._rows, assume_unique=True)
+        going = np.setdiff1d(self._rows, rows, assume_unique=True)
+        self._changes += len(coming) + len(going)
+        if 2 * self._changes > len(rows):
+            self._moments = Moments.of(self._operator, rows)
+            self._changes = 0
+        else:
+            if len(going):
+                self._moments = self._moments.without(Moments.of(self._operator, going))
+            if len(coming):
+                self._moments = self._moments.joined(Moments.of(self._operator, coming))
+        self._rows = rows
+        return self._moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +278,71 @@ class Oracle(ABC):
     @abstractmethod
     def finish(self) -> tuple[Vector, Vector] | tuple[None, None]:
         """Leave what is known to the next solve on the same rows; return the pair where it can be had."""
+
+
+def rank_one(
+    counts: tuple[int, int, int], means: tuple[Vector, Vector, Vector], k: int, weight: float
+) -> tuple[Vector, float] | None:
+    """Vector z and 1/rho of the last term of H, from the counts and mean rows of A, F and D.
+
+    None where the term is absent: F is empty and D is not k rows, or A is empty.
+    """
+    n_active, n_free, n_capped = counts
+    if n_active == 0 or (n_free == 0 and n_capped != k):
+        return None
+    share = 1.0 - n_capped / k
+    rho = weight / n_active + n_capped / k**2
+    z = (n_capped / k) * means[2] - means[0]
+    if n_free:
+        rho += share * share / n_free
+        z += share * means[1]
+    return z, 1.0 / rho
+
+
+def newton_direction(
+    gradient: Vector,
+    active: Moments,
+    free: Moments,
+    capped: tuple[int, Vector],
+    k: int,
+    sigma: float,
+    curvature: float,
+    ridge: float,
+) -> Vector:
+    """-H^-1 gradient by Cholesky, from the moments of A and F and the count and mean row of D."""
+    hessian = active.gram * (1.0 / curvature)
+    if free.count:
+        hessian += sigma * free.gram
+    counts, means = (active.count, free.count, capped[0]), (active.mean, free.mean, capped[1])
+    last = rank_one(counts, means, k, sigma * curvature)
+    if last is not None:
+        add_square(hessian, sigma * last[1], last[0])
+    np.einsum("ii->i", hessian)[:] += ridge
+    return -solve_factored(factor_lower(hessian), gradient)
+
+
+def solve_factored(factor: Matrix, rhs: Vector) -> Vector:
+    # LAPACK itself: SciPy's checks around it take longer than the arithmetic where there are few features.
+    solution: Vector = dpotrs(factor, rhs, lower=1)[0]
+    return solution
+
+
+def factor_lower(matrix: Matrix) -> Matrix:
+    """Lower Cholesky factor of a positive definite matrix; a diagonal that rounding spoilt is lifted until it works.
+
+    Where nothing helps, because a feature is 1e8 times the others, say, and rounding has eaten them, the diagonal alone
+    is factored: still a descent step.
+    """
+    diagonal = np.einsum("ii->i", matrix)
+    # Of a sum of squares, rounding can leave less than nothing.
+    np.maximum(diagonal, np.finfo(np.float64).eps * np.max(diagonal, initial=1e-300), out=diagonal)
+    if np.isfinite(matrix).all():
+        lift = 1e-15
+        for _ in range(_MOST_LIFTS):
+            diagonal *= 1.0 + lift  # relative to each entry, because features may differ in scale
+            factor: Matrix
+            factor, failed = dpotrf(matrix.T, lower=1, clean=0)
+            if not failed:
+                return factor
+            lift *= 100.0
+    return np.diag(np.sqrt(np.nan_to_num(diagonal, nan=1.0, posinf=1e300)))

@@ -14,22 +14,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from taufpl._types import Rows, Vector
 from taufpl.operators import Operator
-from taufpl.problem._loss import Loss, SquaredHinge, Vector
+from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem._memory_oracle import MemoryOracle
 from taufpl.problem._oracle import Oracle
-from taufpl.problem._row_space import RowSpace, is_wide
-
-Rows = NDArray[np.intp]
 
 # Above this share of rows with weight, one product with all rows is cheaper than picking them.
-_MOST_ROWS = 0.9
+_MOST_WEIGHTED = 0.9
+# Rows up to which a problem with more features is solved in coordinates of their span: H then has as many rows as the
+# data, and is factored. Conjugate gradients get along with more rows where these are sparse, in less time; where they
+# are dense, small values of reg may stall them.
+_MOST_ROWS = 1000
+_MOST_DENSE_ROWS = 2000
 
 
 def top_count(tau: float, n_negative: int) -> int:
@@ -77,6 +81,20 @@ class OptimalityResiduals:
     slope: float
     ranking: float
     infeasibility: float
+
+
+@dataclass(frozen=True, slots=True)
+class RowSpace:
+    """A problem with more features than rows, in coordinates of the rows' span, and the ways of a w there and back.
+
+    The optimal w is a combination of rows. With X = L Q' and orthonormal columns in Q, the problem with the rows of L
+    is the same problem: w = Q u has the scores X w = L u and the norm |w| = |u|. It has no more features than rows, so
+    that H can be factored where d is far too large for that.
+    """
+
+    problem: RankingProblem
+    shrink: Callable[[Vector], Vector]
+    lift: Callable[[Vector], Vector]
 
 
 class BaseRankingProblem(ABC):
@@ -201,13 +219,13 @@ class RankingProblem(BaseRankingProblem):
 
     def row_space(self) -> RowSpace | None:
         """The same problem in coordinates of the rows' span; the operator keeps the factor, for other reg and k too."""
-        if not is_wide(self):
+        n_rows, n_features = self.operator.shape
+        is_dense = n_rows**2 <= self.operator.n_stored()
+        if n_rows > (_MOST_DENSE_ROWS if is_dense else _MOST_ROWS) or n_rows >= n_features:
             return None
         factor = self.operator.row_factor()
-        rows = (self.positive_rows, self.negative_rows)
-        return RowSpace(
-            RankingProblem(factor.reduced, *rows, self.k, self.reg, self.loss), factor.coordinates, factor.lift
-        )
+        small = RankingProblem(factor.reduced, self.positive_rows, self.negative_rows, self.k, self.reg, self.loss)
+        return RowSpace(small, factor.coordinates, factor.lift)
 
     def _posed(self, k: int, reg: float) -> Self:
         return type(self)(self.operator, self.positive_rows, self.negative_rows, k, reg, self.loss)
@@ -223,7 +241,7 @@ class RankingProblem(BaseRankingProblem):
         """Sum v = X+' alpha - X-' beta. Only rows with weight are touched."""
         is_positive, is_negative = np.flatnonzero(alpha), np.flatnonzero(beta)
         n_rows = self.operator.shape[0]
-        if is_positive.size + is_negative.size > _MOST_ROWS * n_rows:
+        if is_positive.size + is_negative.size > _MOST_WEIGHTED * n_rows:
             return np.asarray(self.operator.rmatvec(self.row_weights(alpha, beta)), dtype=np.float64)
         rows = np.concatenate((self.positive_rows[is_positive], self.negative_rows[is_negative]))
         weights = np.concatenate((alpha[is_positive], -beta[is_negative]))

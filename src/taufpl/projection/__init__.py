@@ -10,11 +10,12 @@ from taufpl.projection._checks import (
     detached as detached,
 )
 from taufpl.projection._project import (
+    Thresholds,
+    next_widths as next_widths,
     project_capped_simplex,
     project_topk_cone,
     project_topk_simplex,
     project_topk_simplex_into as project_topk_simplex_into,
 )
-from taufpl.projection._thresholds import Thresholds
 
 __all__ = ["Thresholds", "agnostic", "project_capped_simplex", "project_topk_cone", "project_topk_simplex"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -19,11 +21,44 @@ from taufpl.projection._checks import (
     check_weight,
     detached,
 )
-from taufpl.projection._thresholds import Thresholds, as_guess, next_widths
 
 Vectors = tuple[Array, ...]
 # Inputs, outputs, and the factor by which the inputs were scaled; returns the kernel's answer.
 Kernel = Callable[[Vectors, Vectors, float], tuple[float, ...]]
+# Centres and half widths of the three thresholds.
+Guess = tuple[float, float, float, float, float, float]
+
+# A guess is looked for within this distance, relative to its size, even when the last answer did not move at all.
+_LEAST_WIDTH = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The thresholds of a projection.
+
+    With them, ``alpha = max(alpha0 - lam / weight, 0)`` and ``beta = min(max(beta0 - mu, 0), cap)``, unless the
+    answer is zero: then the total and the cap are 0, and `lam` and `mu` say nothing.
+
+    Attributes
+    ----------
+    lam : float
+        Multiplier of the sum of alpha; 0 for the sets that have no alpha.
+    mu : float
+        Where beta starts; -inf when every entry of beta is at its cap.
+    cap : float
+        Upper bound on an entry of beta.
+    total : float
+        Common sum of alpha and beta.
+    widths : tuple of three floats
+        How far from here the next answer is looked for first when this one is its guess: around
+        ``lam / weight``, ``mu`` and ``mu + cap``.
+    """
+
+    lam: float
+    mu: float
+    cap: float
+    total: float
+    widths: tuple[float, float, float]
 
 
 @overload
@@ -128,7 +163,7 @@ def project_topk_simplex_into(
     """
 
     def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
-        return kernels.topk_simplex(x[0], x[1], k, weight, to[0], to[1], as_guess(guess, weight, scale))
+        return kernels.topk_simplex(x[0], x[1], k, weight, to[0], to[1], _as_guess(guess, weight, scale))
 
     return _thresholds(_run(kernel, (alpha, beta), out, ("alpha", "beta")), weight, k, guess)
 
@@ -173,7 +208,7 @@ def project_topk_cone(
     outputs = check_out(None if out is None else (out,), inputs, ("beta",))
 
     def kernel(x: Vectors, to: Vectors, scale: float) -> tuple[float, ...]:
-        return kernels.topk_cone(x[0], count, to[0], as_guess(guess, 1.0, scale))
+        return kernels.topk_cone(x[0], count, to[0], _as_guess(guess, 1.0, scale))
 
     answer = _run(kernel, detached(inputs, outputs), outputs, ("beta",))
     return (outputs[0], _thresholds(answer, 0.0, count, guess)) if return_thresholds else outputs[0]
@@ -225,7 +260,7 @@ def project_capped_simplex(
         if total == 0.0:
             check_entries(("beta",), x)
             return (kernels.ZERO_ANSWER, *(0.0,) * 7)
-        return kernels.capped_simplex(x[0], total * scale, most * scale, count, to[0], as_guess(guess, 1.0, scale))
+        return kernels.capped_simplex(x[0], total * scale, most * scale, count, to[0], _as_guess(guess, 1.0, scale))
 
     answer = _run(kernel, detached(inputs, outputs), outputs, ("beta",))
     if answer[0] == kernels.NOT_FEASIBLE:
@@ -279,3 +314,24 @@ def _thresholds(answer: tuple[float, ...], weight: float, k: float, guess: Thres
     cap = total / k
     widths = next_widths((moved[0], moved[1], moved[2]), (scaled_lam, mu, mu + cap), guess)
     return Thresholds(weight * scaled_lam, mu, cap, total, widths)
+
+
+def _as_guess(guess: Thresholds | None, weight: float, scale: float) -> Guess | None:
+    """Centres and half widths for the kernel, or None where the guess says nothing."""
+    if guess is not None and not isinstance(guess, Thresholds):
+        raise TypeError(f"guess must be the Thresholds of an earlier projection or None, got {guess!r}.")
+    if guess is None or not guess.total > 0:
+        return None
+    numbers = (guess.lam / weight, guess.mu, guess.mu + guess.cap, *guess.widths)
+    a, b, c, d, e, f = (scale * x for x in numbers)
+    return (a, b, c, d, e, f) if all(map(isfinite, numbers)) and min(d, e, f) >= 0 else None
+
+
+def next_widths(
+    moved: tuple[float, float, float], centres: tuple[float, float, float], guess: Thresholds | None
+) -> tuple[float, float, float]:
+    """Twice as far as the thresholds moved this time, but not suddenly much less than before."""
+    least = _LEAST_WIDTH * max(map(abs, centres))
+    before = (0.0, 0.0, 0.0) if guess is None else guess.widths
+    a, b, c = (max(2.0 * step, width / 4.0, least) for step, width in zip(moved, before, strict=True))
+    return a, b, c

@@ -1,7 +1,7 @@
 """Solvers: they see a problem and settings, and return a certified result."""
 
 from taufpl.solvers._accelerated import Accelerated
-from taufpl.solvers._line_search import line_search as line_search
+from taufpl.solvers._model import line_search as line_search
 from taufpl.solvers._newton import Newton, Pace
 from taufpl.solvers._path import Solver, solve_path
 from taufpl.solvers._result import Callback, Record, Result, Status

@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
+from taufpl._types import Vector
 from taufpl.problem import BaseRankingProblem, BestPair, RankingProblem
 from taufpl.projection import Thresholds, project_topk_simplex
-from taufpl.solvers._result import Callback, Result, Status, Tracker, Vector
+from taufpl.solvers._result import Callback, Result, Status, Tracker
 
 
 @dataclass(frozen=True)

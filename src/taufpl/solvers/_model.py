@@ -6,22 +6,25 @@ model here follows such rows, the *working set*, exactly, and holds all others i
 a class held fixed contributes depends on its moments alone: its count, mean row and Gram matrix. So the model can be
 minimised by many Newton steps of its own, at the cost of one or two over all rows. At the point where it is made, model
 and psi agree in value and gradient, and both are convex: the minimiser of the model lies in a direction of descent.
+
+The line search on slopes serves the model and psi alike.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Rows, Vector
 from taufpl.problem import HeldRows, Moments, WorkingSet, newton_direction
 from taufpl.projection import Thresholds, project_topk_simplex_into
-from taufpl.solvers._line_search import line_search
-
-Vector = NDArray[np.float64]
 
 _LEAST_STEP = 1e-9
+# A line search tries no step closer to an end of its bracket than this share of it.
+_MARGIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,5 +167,55 @@ class FrozenModel:
         at_cap_now = (n_capped, capped_sum / max(n_capped, 1))
         return newton_direction(gradient, active, free, at_cap_now, rows.k, rows.sigma, rows.curvature, rows.ridge)
 
-    def _joined(self, held: HeldRows, followed: NDArray[np.intp]) -> Moments:
+    def _joined(self, held: HeldRows, followed: Rows) -> Moments:
         return held.moments.joined(Moments.of(self.set.rows, followed)) if len(followed) else held.moments
+
+
+def line_search(
+    slope: Callable[[float], float | None], slope_at_zero: float, *, tol: float = 0.3, max_eval: int = 14
+) -> float:
+    """Find t > 0 with ``|phi'(t)| <= tol |phi'(0)|`` for a convex phi with phi'(0) < 0.
+
+    phi' grows, so that false position, with the Illinois rule, keeps a bracket, starting from t = 1 and going beyond
+    while phi still falls. Slopes are used instead of values because near the optimum the values agree to rounding.
+
+    Parameters
+    ----------
+    slope : callable
+        phi'(t), or None where t lies too far out for phi to be defined.
+    slope_at_zero : float
+        phi'(0), negative.
+    tol, max_eval
+        When to stop.
+
+    Returns
+    -------
+    float
+        The step. When the evaluations run out, the farthest at which phi was seen to fall; 0 if there is none.
+
+    Examples
+    --------
+    >>> line_search(lambda t: 2.0 * (t - 3.0), -6.0)
+    3.0
+    """
+    low, slope_low = 0.0, slope_at_zero
+    high, slope_high = math.inf, math.nan
+    enough = tol * abs(slope_at_zero)
+    t, side = 1.0, 0
+    for _ in range(max_eval):
+        value = slope(t)
+        if value is not None and abs(value) <= enough:
+            return t
+        # The Illinois rule: an end that stays put while the other moves twice counts half.
+        if value is not None and value < 0:
+            slope_high *= 0.5 if side < 0 else 1.0
+            low, slope_low, side = t, value, -1
+        else:
+            slope_low *= 0.5 if side > 0 else 1.0
+            high, slope_high, side = t, math.nan if value is None else value, 1
+        if high == math.inf:
+            t *= 3.0
+            continue
+        fraction = 0.5 if math.isnan(slope_high) else slope_low / (slope_low - slope_high)
+        t = low + (high - low) * min(max(fraction, _MARGIN), 1.0 - _MARGIN)
+    return low

@@ -6,12 +6,12 @@ import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from taufpl._types import Vector
 from taufpl.operators import one_blas_thread
 from taufpl.problem import BaseRankingProblem, Oracle
 from taufpl.projection import Thresholds
-from taufpl.solvers._line_search import line_search
-from taufpl.solvers._model import FrozenModel
-from taufpl.solvers._result import Callback, Result, Status, Tracker, Vector
+from taufpl.solvers._model import FrozenModel, line_search
+from taufpl.solvers._result import Callback, Result, Status, Tracker
 
 # An inner problem that takes more steps than this, or many short ones in a row, is made easier by a smaller sigma.
 _MOST_INNER_STEPS = 12

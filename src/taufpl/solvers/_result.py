@@ -9,12 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taufpl._records import named_state, set_named_state
+from taufpl._types import Vector
 from taufpl.problem import BaseRankingProblem
-
-Vector = NDArray[np.float64]
 
 
 class Status(StrEnum):

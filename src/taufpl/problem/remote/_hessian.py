@@ -1,6 +1,6 @@
 """Newton directions and working sets from reductions over blocks.
 
-The generalised Hessian is that of `problem/_hessian.py`. Few features: it is formed from the Gram matrices of active
+The generalised Hessian is that of `problem/_oracle.py`. Few features: it is formed from the Gram matrices of active
 and free rows. Of very many rows a fair part stands for all: the gradient stays exact, so that the step is one of
 descent, and it is a Newton step up to a few per cent. Many features: conjugate gradients, a round a product.
 """
@@ -10,21 +10,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Matrix, Vector
 from taufpl.operators import as_operator, stacked
 from taufpl.operators.remote import DeferredReduction, Sums
-from taufpl.problem._hessian import estimated_diagonal, krylov_direction, newton_direction, rank_one
-from taufpl.problem._moments import Moments
-from taufpl.problem._oracle import HeldRows, Oracle, WorkingSet
+from taufpl.problem._krylov import estimated_diagonal, krylov_direction
+from taufpl.problem._oracle import HeldRows, Moments, Oracle, WorkingSet, newton_direction, rank_one
 from taufpl.problem.remote._problem import BlockPoint, BlockRankingProblem, Totals
 from taufpl.problem.remote._tasks import Curvature, HessianProduct, RowSums, Squares
 from taufpl.problem.remote._working_set import HeldMoments, Near, NearRows
 from taufpl.projection import Thresholds
 from taufpl.projection.remote import Projection
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Features up to which H is formed and factored: its Gram matrices travel, from every block.
 _MOST_FEATURES = 2000

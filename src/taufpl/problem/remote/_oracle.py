@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Vector
 from taufpl.operators.remote import Reduction, Sums
 from taufpl.problem._ranking import Certificate
 from taufpl.problem.remote._hessian import BlockHessian
@@ -26,8 +26,6 @@ from taufpl.problem.remote._problem import BlockPoint, BlockRankingProblem, Top,
 from taufpl.problem.remote._tasks import Keep, Pair, Recentre, Step
 from taufpl.projection import Thresholds
 from taufpl.projection.remote import FirstRound, Projection, project_by_rounds
-
-Vector = NDArray[np.float64]
 
 _KEY = "oracle"
 

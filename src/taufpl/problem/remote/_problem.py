@@ -128,7 +128,7 @@ class BlockRankingProblem(BaseRankingProblem):
         return own, Source(0.0, ((1.0, "scores"), (t, "moves")), "is_negative", "moves")
 
     def task(self, sigma: float, t: float, *, with_moves: bool = True) -> ProjectionTask:
-        """The projection whose answer maximises psi's inner problem (`solvers/_smoothing.py`).
+        """The projection whose answer maximises psi's inner problem (`problem/_oracle.py`).
 
         Its products with moves are the slope of psi along the step, where that is wanted.
         """

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.operators.remote import Blocks, Matrix, Reduction, Sums, Vector
-from taufpl.projection._thresholds import Thresholds, next_widths
+from taufpl.projection import Thresholds, next_widths
 from taufpl.projection.remote._device import SolveOnDevice
 from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Equation, Pieces, Root, Samples, distinct
 from taufpl.projection.remote._segments import Segment, assembled, moved_over

@@ -1,17 +1,7 @@
-"""Newton directions -H^-1 gradient with the generalised Hessian of psi.
+"""Newton directions by conjugate gradients, in which the generalised Hessian H of `_oracle.py` is only multiplied.
 
-With the active positives A, the free negatives F and the capped ones D, and Xc the rows with their own mean removed::
-
-    H = m reg I + (1/c) Xc_A' Xc_A + sigma Xc_F' Xc_F + (sigma/rho) z z'
-    q = 1 - |D|/k     rho = sigma c/|A| + q^2/|F| + |D|/k^2
-    z = -mean(X_A) + q mean(X_F) + (1/k) sum(X_D)
-
-Three ways, chosen by cost:
-
-- few features: H is formed from moments and factored;
-- many features: conjugate gradients, in which H is only ever multiplied, with the active and free rows;
-- preconditioned there by the diagonal of H, or, where those rows are few, by the exact inverse from a matrix of
-  their size (Woodbury); the iteration around it then only repairs the rounding that a tiny reg brings.
+They are preconditioned by the diagonal of H, or, where active and free rows are few, by the exact inverse from a matrix
+of their size (Woodbury); the iteration around it then only repairs the rounding that a tiny reg brings.
 """
 
 from __future__ import annotations
@@ -21,93 +11,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 
-from taufpl.operators import add_square
-from taufpl.problem._moments import Moments
+from taufpl._types import Matrix, Rows, Vector
+from taufpl.problem._oracle import Oracle, factor_lower, rank_one, solve_factored
 
 if TYPE_CHECKING:
     from taufpl.problem._memory_oracle import MemoryOracle
-    from taufpl.problem._oracle import Oracle
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Rows = NDArray[np.intp]
 LinearMap = Callable[[Vector], Vector]
 
 # Largest matrix that the Woodbury way may form.
 _MOST_WOODBURY_ROWS = 2000
 _MOST_ITERATIONS = 300
-_MOST_LIFTS = 8
-
-
-def rank_one(
-    counts: tuple[int, int, int], means: tuple[Vector, Vector, Vector], k: int, weight: float
-) -> tuple[Vector, float] | None:
-    """Vector z and 1/rho of the last term of H, from the counts and mean rows of A, F and D.
-
-    None where the term is absent: F is empty and D is not k rows, or A is empty.
-    """
-    n_active, n_free, n_capped = counts
-    if n_active == 0 or (n_free == 0 and n_capped != k):
-        return None
-    share = 1.0 - n_capped / k
-    rho = weight / n_active + n_capped / k**2
-    z = (n_capped / k) * means[2] - means[0]
-    if n_free:
-        rho += share * share / n_free
-        z += share * means[1]
-    return z, 1.0 / rho
-
-
-def newton_direction(
-    gradient: Vector,
-    active: Moments,
-    free: Moments,
-    capped: tuple[int, Vector],
-    k: int,
-    sigma: float,
-    curvature: float,
-    ridge: float,
-) -> Vector:
-    """-H^-1 gradient by Cholesky, from the moments of A and F and the count and mean row of D."""
-    hessian = active.gram * (1.0 / curvature)
-    if free.count:
-        hessian += sigma * free.gram
-    counts, means = (active.count, free.count, capped[0]), (active.mean, free.mean, capped[1])
-    last = rank_one(counts, means, k, sigma * curvature)
-    if last is not None:
-        add_square(hessian, sigma * last[1], last[0])
-    np.einsum("ii->i", hessian)[:] += ridge
-    return -_solve(_factor(hessian), gradient)
-
-
-def _solve(factor: Matrix, rhs: Vector) -> Vector:
-    # LAPACK itself: SciPy's checks around it take longer than the arithmetic where there are few features.
-    solution: Vector = dpotrs(factor, rhs, lower=1)[0]
-    return solution
-
-
-def _factor(matrix: Matrix) -> Matrix:
-    """Lower Cholesky factor of a positive definite matrix; a diagonal that rounding spoilt is lifted until it works.
-
-    Where nothing helps, because a feature is 1e8 times the others, say, and rounding has eaten them, the diagonal alone
-    is factored: still a descent step.
-    """
-    diagonal = np.einsum("ii->i", matrix)
-    # Of a sum of squares, rounding can leave less than nothing.
-    np.maximum(diagonal, np.finfo(np.float64).eps * np.max(diagonal, initial=1e-300), out=diagonal)
-    if np.isfinite(matrix).all():
-        lift = 1e-15
-        for _ in range(_MOST_LIFTS):
-            diagonal *= 1.0 + lift  # relative to each entry, because features may differ in scale
-            factor: Matrix
-            factor, failed = dpotrf(matrix.T, lower=1, clean=0)
-            if not failed:
-                return factor
-            lift *= 100.0
-    return np.diag(np.sqrt(np.nan_to_num(diagonal, nan=1.0, posinf=1e300)))
 
 
 def krylov_direction(product: LinearMap, inverse: Vector | LinearMap, gradient: Vector, enough: float) -> Vector:
@@ -202,11 +117,11 @@ class KrylovSystem:
         kernel[:-1, -1] = kernel[-1, :-1] = scale * self.centred(few.matvec(z)) * z_scale
         kernel[-1, -1] = self.z_weight * float(z @ z)
         kernel[np.diag_indices(n_rows + 1)] += self.ridge
-        factor = _factor(kernel)
+        factor = factor_lower(kernel)
 
         def apply(vector: Vector) -> Vector:
             left = np.append(scale * self.centred(few.matvec(vector)), z_scale * float(z @ vector))
-            left = _solve(factor, left)
+            left = solve_factored(factor, left)
             right = few.rmatvec(self.centred(scale * left[:-1])) + (z_scale * left[-1]) * z
             return np.asarray((vector - right) / self.ridge)
 
