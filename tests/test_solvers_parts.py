@@ -70,7 +70,7 @@ def test_model_and_psi_share_direction_and_minimiser(size):
     system = KrylovSystem(oracle)
     newton = -np.linalg.solve([system.product(e) for e in np.eye(5)], gradient)
     np.testing.assert_allclose(model.direction(gradient), newton, rtol=1e-6, atol=1e-9)
-    way, _ = model.minimise(coef, gradient, 1e-16, 100)
+    way = model.minimise(coef, gradient, 1e-16, 100)
     assert gradient @ way < 0
     if size == 60:  # every negative is followed, and the model is psi itself
         assert np.linalg.norm(gradient_at(oracle, coef + way)) <= 1e-6 * np.linalg.norm(gradient)

@@ -140,9 +140,6 @@ class MemoryOracle(Oracle):
         self.problem.kept[_KEY] = _Kept(*end)
         return best.alpha.copy(), best.beta.copy()
 
-    def tighten(self) -> None:
-        """Nothing is left to do: primal values are exact."""
-
     # Projections.
 
     def maximise(self, positive_scores: Vector, negative_scores: Vector) -> None:
@@ -168,14 +165,12 @@ class MemoryOracle(Oracle):
         self._moves = self.problem.scores(direction)
 
     def project(self, t: float) -> float:
-        """Find the pair at w + t step; return the product of its dual direction with the step."""
         self._tried = t
         (positive, negative), (up, down) = self.scores, self._moves
         self.maximise(positive + t * up, negative + t * down)
         return float(self.alpha @ up) - float(self.beta @ down)
 
     def accept(self, t: float) -> None:
-        """Go to w + t step."""
         if t > 0:
             self.coef = self.coef + t * self._direction
             for scores, moves, mobility in zip(self.scores, self._moves, self.mobility, strict=True):
@@ -185,7 +180,6 @@ class MemoryOracle(Oracle):
         self._move(projected=t == self._tried)
 
     def adapt(self, sigma: float, *, recentre: bool, curvature: bool) -> None:
-        """Take another sigma and, perhaps, the present beta as centre."""
         if recentre:
             np.copyto(self.centre, self.beta)
         self.sigma = sigma
@@ -219,7 +213,6 @@ class MemoryOracle(Oracle):
         return KrylovSystem(self).solve(gradient, enough, self._squares), None
 
     def working_set(self, size: int) -> WorkingSet:
-        """About `size` negatives nearest to a change of class, the positives that are as near, and all others."""
         return self.nearest(max(size, int(_LEAST_FOLLOWED * self.problem.n_negative) + 50))
 
     def nearest(self, size: int) -> WorkingSet:
@@ -252,23 +245,17 @@ class MemoryOracle(Oracle):
         active, free, capped = held
         if self.running is None:
             self.running = (RunningMoments(operator), RunningMoments(operator))
-        followed = operator.take_rows(
-            np.concatenate((problem.positive_rows[positive], problem.negative_rows[negative]))
-        )
+        rows = (problem.positive_rows, problem.negative_rows)
+        followed = operator.take_rows(np.concatenate((rows[0][positive], rows[1][negative])))
         alpha, beta = self.alpha[positive], self.beta[negative]
-        capped_sum = _sum_rows(operator, problem.negative_rows[capped], np.ones(len(capped)))
-        free_direction = _sum_rows(operator, problem.negative_rows[free], self.beta[free])
+        capped_sum = _sum_rows(operator, rows[1][capped], np.ones(len(capped)))
+        free_direction = _sum_rows(operator, rows[1][free], self.beta[free])
         # What is left of the whole sum belongs to the positives that are held: their rows need not be read.
         weights = np.concatenate((alpha, -beta))
         loaded = np.flatnonzero(weights)
         active_direction = self.point.dual_direction - followed.rmatvec_rows(weights[loaded], loaded) + free_direction
         active_direction += now.cap * capped_sum
-        moments = [
-            running.update(np.sort(rows[chosen]))
-            for running, rows, chosen in zip(
-                self.running, (problem.positive_rows, problem.negative_rows), (active, free), strict=True
-            )
-        ]
+        moments = [self.running[i].update(np.sort(rows[i][chosen])) for i, chosen in enumerate((active, free))]
         targets = [_mean(self.targets[0][active]), *(_mean(self.targets[1][chosen]) for chosen in (free, capped))]
         return WorkingSet(
             followed, self.scores[0][positive], self.scores[1][negative], alpha, beta, self.centre[negative], now,

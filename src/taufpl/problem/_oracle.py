@@ -186,21 +186,11 @@ class Oracle(ABC):
     """psi and the certificates of one problem along the way of a solver: the point is w + t step.
 
     A step goes: `step`, then `project` for one t after the other, then `accept`.
-
-    Attributes
-    ----------
-    point : Point
-        The present one.
-    factored : bool
-        Whether a d x d matrix is cheap beside the products with the data.
-    model_is_cheap : bool
-        Whether a working set costs no more than a Newton step.
-    n_projections : int
     """
 
-    point: Point
-    factored: bool
-    model_is_cheap: bool
+    point: Point  # the present one
+    factored: bool  # whether a d x d matrix is cheap beside the products with the data
+    model_is_cheap: bool  # whether a working set costs no more than a Newton step
 
     def __init__(self, problem: BaseRankingProblem) -> None:
         curvature = problem.loss.conjugate_curvature
@@ -264,8 +254,7 @@ class Oracle(ABC):
     def working_set(self, size: int) -> WorkingSet:
         """About `size` negatives nearest to a change of class, the positives that are as near, and all others."""
 
-    @abstractmethod
-    def tighten(self) -> None:
+    def tighten(self) -> None:  # noqa: B027 (values are exact in memory)
         """Make the present primal value exact."""
 
     def settle(self, coef: Vector, tol: float) -> Certificate | None:

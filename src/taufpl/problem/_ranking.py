@@ -98,13 +98,7 @@ class RowSpace:
 
 
 class BaseRankingProblem(ABC):
-    """The ranking problem, for rows in memory and for remote rows alike.
-
-    Attributes
-    ----------
-    kept : dict
-        What solvers leave to the next solve on the same rows; problems made by `replace` share it.
-    """
+    """The ranking problem, for rows in memory and for remote rows alike."""
 
     n_features: int
 
@@ -112,6 +106,7 @@ class BaseRankingProblem(ABC):
         self.n_positive, self.n_negative = int(n_positive), int(n_negative)
         self.k, self.reg = int(k), float(reg)
         self.loss = SquaredHinge() if loss is None else loss
+        # What oracles leave to the next solve on the same rows; problems made by `replace` share it.
         self.kept: dict[str, object] = {}
         if not 1 <= self.k <= self.n_negative:
             raise ValueError(f"k must be between 1 and the number of negatives, {self.n_negative}; got {k!r}.")
@@ -300,16 +295,12 @@ class RankingProblem(BaseRankingProblem):
         return self.combine(alpha, beta) / self.ridge
 
     def positive_spread(self) -> float:
-        """Mean squared distance of the positives from the mean negative. Up to two passes."""
-        means = [
-            self.operator.rmatvec_rows(np.full(rows.size, 1.0 / rows.size), rows)
-            for rows in (self.positive_rows, self.negative_rows)
-        ]
+        rows = (self.positive_rows, self.negative_rows)
+        means = [self.operator.rmatvec_rows(np.full(chosen.size, 1.0 / chosen.size), chosen) for chosen in rows]
         squares = float(self.operator.column_squares(self.positive_rows).sum())
         return spread_about(squares / self.n_positive, *means)
 
     def certify(self, coef: Vector, alpha: Vector | None, beta: Vector | None) -> Certificate:
-        """Recompute both values from scratch, without rescaling. Up to two passes."""
         assert alpha is not None
         assert beta is not None
         primal = self.objective(coef)

@@ -9,9 +9,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[Any]
+from taufpl._types import Array
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
 

@@ -11,16 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._kernels import _projection as kernels
-from taufpl.projection._checks import (
-    Array,
-    as_vectors,
-    check_entries,
-    check_k,
-    check_out,
-    check_total,
-    check_weight,
-    detached,
-)
+from taufpl._types import Array
+from taufpl.projection._checks import as_vectors, check_entries, check_k, check_out, check_total, check_weight, detached
 
 Vectors = tuple[Array, ...]
 # Inputs, outputs, and the factor by which the inputs were scaled; returns the kernel's answer.

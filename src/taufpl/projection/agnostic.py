@@ -49,15 +49,8 @@ def project_topk_simplex(
     weight = check_weight(weight)
 
     def problem(u: float, v: float) -> LevelEquation:
-        return LevelEquation(
-            Kind.SIMPLEX,
-            ArrayReductions(beta, xp, v),
-            v,
-            count,
-            alpha=ArrayReductions(alpha, xp, u),
-            alpha_origin=u,
-            weight=weight,
-        )
+        first, second = ArrayReductions(alpha, xp, u), ArrayReductions(beta, xp, v)
+        return LevelEquation(Kind.SIMPLEX, second, v, count, alpha=first, alpha_origin=u, weight=weight)
 
     u, v, answer = _solve_twice(problem)
     if answer.total == 0.0:
@@ -104,10 +97,8 @@ def _project_beta(beta: Any, xp: Any, kind: Kind, k: float, total: float, cap: f
     _, v, answer = _solve_twice(problem)
     if answer.total == 0.0:
         return xp.zeros_like(beta)
-    written = _write_beta(
-        ArrayReductions(beta, xp, v), answer.v, answer.total, answer.total / k if cap is None else cap
-    )
-    return xp.astype(written, beta.dtype)
+    cap = answer.total / k if cap is None else cap
+    return xp.astype(_write_beta(ArrayReductions(beta, xp, v), answer.v, answer.total, cap), beta.dtype)
 
 
 def _solve_twice(problem: Callable[[float, float], LevelEquation]) -> tuple[float, float, Solution]:

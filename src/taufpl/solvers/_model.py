@@ -52,19 +52,19 @@ class FrozenModel:
 
     def __init__(self, working_set: WorkingSet) -> None:
         self.set = rows = working_set
-        self.thresholds = self.guess = rows.thresholds
+        self.guess = rows.thresholds
         self.n_positive = len(rows.alpha)
         self.weight = rows.sigma * rows.curvature
         self.now = _State(rows.positive_scores, rows.negative_scores, rows.alpha, rows.beta, rows.thresholds)
         # The last step length that was tried, with the state there: mostly the one that is taken.
         self.tried: tuple[float, _State | None] = (0.0, None)
 
-    def minimise(self, coef: Vector, gradient: Vector, enough: float, max_iter: int) -> tuple[Vector, int]:
-        """Go from w until |gradient|^2 <= enough; return the way gone and the number of steps."""
-        ridge = self.set.ridge
+    def minimise(self, coef: Vector, gradient: Vector, enough: float, max_iter: int) -> Vector:
+        """Go from w until |gradient|^2 <= enough; return the way gone."""
         delta = np.zeros_like(coef)
-        n_iter = 0
-        while n_iter < max_iter and float(gradient @ gradient) > enough:
+        for _ in range(max_iter):
+            if float(gradient @ gradient) <= enough:
+                break
             step = self.direction(gradient)
             moves = self.set.rows.matvec(step)
             t = self._search(step, moves, delta, coef, float(gradient @ step))
@@ -75,11 +75,9 @@ class FrozenModel:
             now = self.tried[1]
             if now is None:
                 break
-            delta = delta + t * step
-            self.now, self.thresholds = now, now.thresholds
-            gradient = ridge * (coef + delta) - self._dual_direction(delta)
-            n_iter += 1
-        return delta, n_iter
+            self.now, delta = now, delta + t * step
+            gradient = self.set.ridge * (coef + delta) - self._dual_direction(delta)
+        return delta
 
     def _try(self, t: float, step: Vector, moves: Vector, delta: Vector) -> _State | None:
         """The state at a step length; None where a held class would leave its class.
@@ -178,20 +176,8 @@ def line_search(
 
     phi' grows, so that false position, with the Illinois rule, keeps a bracket, starting from t = 1 and going beyond
     while phi still falls. Slopes are used instead of values because near the optimum the values agree to rounding.
-
-    Parameters
-    ----------
-    slope : callable
-        phi'(t), or None where t lies too far out for phi to be defined.
-    slope_at_zero : float
-        phi'(0), negative.
-    tol, max_eval
-        When to stop.
-
-    Returns
-    -------
-    float
-        The step. When the evaluations run out, the farthest at which phi was seen to fall; 0 if there is none.
+    `slope` is phi', or None where t lies too far out for phi to be defined. When the evaluations run out, the answer is
+    the farthest t at which phi was seen to fall; 0 if there is none.
 
     Examples
     --------

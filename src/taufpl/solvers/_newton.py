@@ -231,8 +231,8 @@ class _Run:
         if not self.follows:
             return oracle.newton_step(gradient, enough)
         model = FrozenModel(oracle.working_set(int(self.settings.working_set * self.problem.n_features) + 50))
-        step, _ = model.minimise(oracle.point.coef, gradient, 0.1 * enough, self.model_steps)
-        return step, model.thresholds
+        step = model.minimise(oracle.point.coef, gradient, 0.1 * enough, self.model_steps)
+        return step, model.now.thresholds
 
     def _search(self, step: Vector, expected: Thresholds | None, gradient: Vector) -> float:
         slope_at_zero = float(gradient @ step)

@@ -146,16 +146,6 @@ class Tracker:
 
     def result(self, status: Status, n_iter: int, alpha: Vector | None, beta: Vector | None) -> Result:
         """The end of a run with this pair."""
-        return Result(
-            coef=self.coef,
-            alpha=alpha,
-            beta=beta,
-            primal=self.primal,
-            dual=self.dual,
-            gap=self.gap,
-            n_iter=n_iter,
-            n_passes=self.n_passes,
-            status=status,
-            history=tuple(self.history),
-            n_rounds=self.problem.cost[1] - self._before[1],
-        )
+        values, history = (self.primal, self.dual, self.gap), tuple(self.history)
+        n_rounds = self.problem.cost[1] - self._before[1]
+        return Result(self.coef, alpha, beta, *values, n_iter, self.n_passes, status, history, n_rounds=n_rounds)

@@ -148,9 +148,8 @@ class BlockHessian(Oracle):
         n_below = projection.n_held - point.counts[1] - point.counts[2]
         # The entries that blocks hold anyway are enough, or else all within reach of one step from zero to the cap.
         floor = projection.floor if n_below >= size else projection.local[1] - now.cap
-        near = Near(
-            projection, self.sigma, self.curvature, self.t, size / blocks.shape[0], min(floor, projection.floor)
-        )
+        share, floor = size / blocks.shape[0], min(floor, projection.floor)
+        near = Near(projection, self.sigma, self.curvature, self.t, share, floor)
         shifts = (self._active.mean, self._free.mean)
         counts, distances, *sums = blocks.reduce(HeldMoments(near, shifts, self._strides(point.counts)))
         active_gram, active_sum, free_gram, free_sum, active_direction, free_direction, capped_sum = sums

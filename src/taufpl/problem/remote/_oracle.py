@@ -136,7 +136,6 @@ class BlockOracle(BlockHessian):
         self._project(guess, lambda task: self.blocks.change_and_reduce(Recentre(pair, task)))
 
     def adapt(self, sigma: float, *, recentre: bool, curvature: bool) -> None:
-        """Take another sigma and, perhaps, the present beta as centre."""
         point = self.point
         if recentre:
             self._recentre(Pair(point.projection, point.cap, point.ratio, point.ratio), sigma)
@@ -151,7 +150,6 @@ class BlockOracle(BlockHessian):
         self.expected, self.tried = expected, {}
 
     def project(self, t: float) -> float:
-        """Find the pair at w + t step; return the product of its dual direction with the step."""
         guess, first = self.expected, self._take_step if not self.tried else None
         if self.tried:
             nearest = min(self.tried, key=lambda other: abs(other - t))
@@ -166,7 +164,6 @@ class BlockOracle(BlockHessian):
         return self.blocks.change_and_reduce(Step(self.gone, self.direction, task))
 
     def accept(self, t: float) -> None:
-        """Go to w + t step."""
         top, self.t = self.point.top, t
         if t not in self.tried:
             self._project(self.point.projection.thresholds)
@@ -183,9 +180,8 @@ def _between(before: Thresholds, tried: float, there: Thresholds, t: float) -> T
     if not (before.total > 0 and there.total > 0):
         return None
     share = t / tried
-    lam, mu, cap = (
-        x + share * (y - x) for x, y in ((before.lam, there.lam), (before.mu, there.mu), (before.cap, there.cap))
-    )
+    pairs = ((before.lam, there.lam), (before.mu, there.mu), (before.cap, there.cap))
+    lam, mu, cap = (x + share * (y - x) for x, y in pairs)
     cap = max(cap, 0.1 * before.cap)
     change = 0.25 * abs(share - 1.0)
     steps = (abs(there.mu - before.mu), abs(there.mu + there.cap - before.mu - before.cap))

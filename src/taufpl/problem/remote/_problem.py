@@ -143,9 +143,8 @@ class BlockRankingProblem(BaseRankingProblem):
 
     def begin(self) -> Totals:
         """Start from w = 0 and the even pair. One pass."""
-        counts, positive, negative = self.blocks.change_and_reduce(
-            Begin(self.full_total / self.n_negative, ClassSums())
-        )
+        task = Begin(self.full_total / self.n_negative, ClassSums())
+        counts, positive, negative = self.blocks.change_and_reduce(task)
         self.blocks.count(1.0)
         if (int(counts[0]), int(counts[1])) != (self.n_positive, self.n_negative):
             raise ValueError(
@@ -211,9 +210,8 @@ class BlockRankingProblem(BaseRankingProblem):
         """P(w + t step) up to rounding; a few rounds, no pass."""
         own, scores = self.scores(t)
         size = max(abs(top.mean), abs(top.at), self.slope)
-        bound = top_mean_by_rounds(
-            self.blocks, scores, self.k, self.n_negative, top.at, top.width, _EXACT * size, known
-        )
+        near = (top.at, top.width, _EXACT * size)
+        bound = top_mean_by_rounds(self.blocks, scores, self.k, self.n_negative, *near, known)
         sums = self.blocks.reduce(Losses(own, self.slope + bound.upper))[0]
         primal, _ = self._primal(coef, sums, bound.upper, bound)
         return primal, Top(bound.upper, bound.at, max(abs(bound.at - top.at), 1e-6 * size))

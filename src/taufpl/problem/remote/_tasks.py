@@ -177,11 +177,7 @@ class ClassSums(_Settled):
         weights = xp.astype(state["is_negative"], xp.float64)
         ones = xp.ones_like(xp.take(weights, positive, axis=0))
         known = (float(positive.shape[0]), 0.0 if block.exact else 1.0)
-        asked = (
-            Deferred.plain(xp.sum(weights)),
-            block.add(ones, positive),
-            block.add(weights, None),
-        )
+        asked = (Deferred.plain(xp.sum(weights)), block.add(ones, positive), block.add(weights, None))
         return Deferred.together(asked, lambda n, up, down: (np.array([known[0], float(n[0]), known[1]]), up, down))
 
 
@@ -202,11 +198,8 @@ class KeptPair(_Settled):
     def deferred(self, block: Block, state: State) -> Deferred:
         """Three vectors."""
         xp, alpha = block.xp, state["alpha"]
-        asked = (
-            block.add(alpha, state["positive"]),
-            block.add(state["beta"], None),
-            Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha)),
-        )
+        sums = Deferred.stacked(xp.sum(alpha), xp.matmul(alpha, alpha))
+        asked = (block.add(alpha, state["positive"]), block.add(state["beta"], None), sums)
         return Deferred.together(asked, lambda *told: told)
 
 

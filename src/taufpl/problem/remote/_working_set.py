@@ -21,7 +21,6 @@ class Near:
 
     A row's distance is the change of its score that it takes, divided by how far the last step has moved that score:
     features of very different scales make all scores alike a bad judge. Free rows are all near, where they are few.
-
     """
 
     projection: Projection

@@ -273,12 +273,9 @@ class _Search:
         known = self.samples[1]
         if known is None or math.isfinite(root.mu) or not root.total > 0:
             return root
-        places = known.at[known.n_above == self.task.k]
-        return (
-            replace(root, mu=float(places[0]), delta=float(places[0]) + root.total / self.task.k)
-            if len(places)
-            else root
-        )
+        for place in known.at[known.n_above == self.task.k][:1].tolist():
+            return replace(root, mu=place, delta=place + root.total / self.task.k)
+        return root
 
     def _moved(self, root: Root, alpha: list[Segment], beta: list[Segment]) -> tuple[float, float]:
         """Products with the moves."""

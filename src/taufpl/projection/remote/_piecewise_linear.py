@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-Numbers = TypeVar("Numbers", float, NDArray[np.float64])
+from taufpl._types import Vector
+
+Numbers = TypeVar("Numbers", float, Vector)
 
 # Candidates around a guess, in units of the distance at which the answer is expected.
 _SCALES = 4.0 ** np.arange(-7, 2)
