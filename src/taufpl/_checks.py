@@ -17,16 +17,21 @@ Scores = NDArray[np.float64]
 _LEAST_TAU = 1e-300
 
 
-def check_scores(name: str, scores: ArrayLike) -> Scores:
-    """One-dimensional, not empty, without NaN. Infinite scores have a rank like any other."""
-    x = np.asarray(scores)
+def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
+    """One-dimensional, not empty, of real numbers."""
+    x = np.asarray(values)
     if x.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got an array of shape {x.shape}.")
     if x.size == 0:
         raise ValueError(f"{name} must have at least one entry, got none.")
     if x.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}.")
-    x = x.astype(np.float64, copy=False)
+    return x
+
+
+def check_scores(name: str, scores: ArrayLike) -> Scores:
+    """A vector without NaN. Infinite scores have a rank like any other."""
+    x = check_vector(name, scores).astype(np.float64, copy=False)
     is_nan = np.isnan(x)
     if is_nan.any():
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from taufpl._checks import check_vector
 from taufpl._types import Array
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
@@ -21,15 +22,8 @@ _WHOLE = 4 * float(np.finfo(np.float64).eps)
 
 def as_vectors(**vectors: ArrayLike) -> tuple[Array, ...]:
     """One-dimensional, not empty, C-contiguous, all of one type: float32 if all are, else float64."""
-    arrays = tuple(np.asarray(x) for x in vectors.values())
+    arrays = tuple(check_vector(name, x) for name, x in vectors.items())
     dtype = np.float32 if all(x.dtype.newbyteorder("=") == np.float32 for x in arrays) else np.float64
-    for name, x in zip(vectors, arrays, strict=True):
-        if x.ndim != 1:
-            raise ValueError(f"{name} must be one-dimensional, got an array of shape {x.shape}.")
-        if x.size == 0:
-            raise ValueError(f"{name} must have at least one entry, got none.")
-        if x.dtype.kind not in "fiub":
-            raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}.")
     return tuple(np.ascontiguousarray(x, dtype) for x in arrays)
 
 
