@@ -124,7 +124,7 @@ def divided(division, y, cuts=(0, 5, 6, 40), xp=np):
     ]
     blocks = LocalBlocks([xp.zeros((len(part), 1)) for part in parts], states)
     counts = [(int(np.sum(part == 0)), int(np.sum(part == 1))) for part in parts]
-    blocks.change(AssignParts.of(division, counts, "part"))
+    blocks.change(AssignParts.of(division, counts))
     return np.concatenate(
         [block.to_host(state["part"])[0] for block, state in zip(blocks._blocks, blocks._states, strict=True)]
     )

@@ -17,7 +17,7 @@ from scipy import sparse
 from block_tasks import Whole
 from dask_cases import await_two_workers, tasks_left, two_workers
 from solver_cases import judge, make_data, make_problem
-from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators import SolverChoice, solve_ranking
 from taufpl.estimators.remote import BlockTable
 from taufpl.estimators.remote._divisions import Dealt
 from taufpl.operators import as_blocks

@@ -27,8 +27,8 @@ from taufpl import (
     TauFPLClassifier,
     TauFPLRanker,
 )
+from taufpl.estimators import SolverChoice
 from taufpl.estimators._fitters import PaperFitter
-from taufpl.estimators._solve import SolverChoice
 from taufpl.estimators.remote import BlockTable
 from taufpl.estimators.remote._divisions import HeldOut
 from taufpl.estimators.strategies import STRATEGIES, Plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from recall_cases import TAU, logistic, partly_separable, pose
-from taufpl.estimators._solve import SolverChoice, solve_ranking
+from taufpl.estimators import SolverChoice, solve_ranking
 from taufpl.estimators.rankings._trimmed import fit_trimmed, following_share, kept_count, trimmed_path
 from taufpl.thresholding import share_above
 

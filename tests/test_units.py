@@ -17,8 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
+from taufpl._row_hashes import copies_among
 from taufpl.estimators import ArrayTable
-from taufpl.estimators._labels import copies_among, read_units
+from taufpl.estimators._reading import read_units
 from taufpl.estimators.strategies import held_out_count
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
 

@@ -1,16 +1,17 @@
 """Estimators: validate, build the problem, solve it, set the threshold."""
 
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._auto import AutoFitter
 from taufpl.estimators._classifier import TauFPLClassifier
-from taufpl.estimators._fitters import known_positive, last_step, steps_and_last, transformed
-from taufpl.estimators._labels import TwoClasses, split_labels
+from taufpl.estimators._clone_fitter import known_positive, last_step, steps_and_last, transformed
+from taufpl.estimators._fitters import AutoFitter
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
     LinearScorer,
+    SolverChoice,
     score_rounding,
+    solve_ranking,
     train_threshold,
     warn_not_converged,
 )
@@ -19,9 +20,8 @@ from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
+from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
 from taufpl.estimators._search import reg_grid
-from taufpl.estimators._solve import SolverChoice, solve_ranking
-from taufpl.estimators._table import in_memory
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 

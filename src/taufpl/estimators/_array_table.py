@@ -9,19 +9,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from taufpl.estimators._labels import Rows, Units, find_copies
-from taufpl.estimators._solve import Ranking
-from taufpl.estimators._table import LinearModel, Parts, Scores, Table, Tally, possible_folds
+from taufpl._types import Mask, Rows, Vector
+from taufpl.estimators._reading import Units, find_copies, possible_folds
+from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Table, Tally
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
 from taufpl.thresholding import ArraySample, Sample, as_sample, stratified_rounds
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,21 +33,10 @@ class ArrayScores(Scores):
 
 @dataclass(frozen=True)
 class ArrayTable(Table):
-    """Some rows of X by their numbers.
+    """Some rows of X by their numbers, ascending; X is what a scorer takes, with an operator where fits are linear.
 
-    Attributes
-    ----------
-    X : array, sparse matrix, dataframe or whatever a scorer takes
-    positive_rows, negative_rows : ndarray of int
-        Ascending.
-    units : Units
-        Which rows of X belong together.
-    operator : Operator or None
-        On X, where fits are linear.
-    n_jobs : int or None
-        Parts that are worked on at the same time.
-    params : mapping
-        What else a scorer's `fit` gets, cut to the rows of a fit where there is one entry a row.
+    `n_jobs` parts are worked on at the same time. What else a scorer's `fit` gets stands in `params`, and is cut to the
+    rows of a fit where there is one entry a row.
     """
 
     X: Any
@@ -68,32 +54,26 @@ class ArrayTable(Table):
 
     @property
     def n_positive(self) -> int:  # type: ignore[override]
-        """How many positives there are."""
         return self.positive_rows.size
 
     @property
     def n_negative(self) -> int:  # type: ignore[override]
-        """How many negatives there are."""
         return self.negative_rows.size
 
     @property
     def n_passes(self) -> float:  # type: ignore[override]
-        """Passes over X so far."""
         return 0.0 if self.operator is None else self.operator.n_passes
 
     @property
     def is_ordered(self) -> bool:  # type: ignore[override]
-        """Whether rows have times."""
         return self.units.times is not None
 
     @property
     def n_positive_units(self) -> int:
-        """How many units have a positive."""
         return self.units.count(self.positive_rows)
 
     @property
     def n_negative_units(self) -> int:
-        """How many units have a negative."""
         return self.units.count(self.negative_rows)
 
     @property
@@ -107,7 +87,7 @@ class ArrayTable(Table):
         return np.concatenate((self.positive_rows, self.negative_rows))
 
     @property
-    def is_positive(self) -> NDArray[np.bool_]:
+    def is_positive(self) -> Mask:
         """Whether each of `rows` is a positive."""
         return np.isin(self.rows, self.positive_rows, assume_unique=True)
 
@@ -126,13 +106,6 @@ class ArrayTable(Table):
     def hold_out(
         self, n_held: int, seed: int, *, needs_positives: bool
     ) -> AbstractContextManager[tuple[ArrayTable, ArrayTable]]:
-        """Divide by units: random ones are held out, or, where rows have times, the latest.
-
-        Raises
-        ------
-        ValueError
-            Nothing would be left to train on.
-        """
         divide = self._hold_out_latest if self.is_ordered else self._hold_out_random
         train, negatives, others = divide(n_held, seed)
         if not train.n_negative or (needs_positives and not train.n_positive):
@@ -200,17 +173,10 @@ class ArrayTable(Table):
         return nullcontext(ArrayParts(pairs, self.n_jobs))
 
     def search_folds(self, cv: Any) -> AbstractContextManager[ArrayParts]:
-        """Divide by a splitter, or into a number of consecutive folds."""
         return nullcontext(self.split(cv))
 
     def split(self, cv: Any, seed: int | None = None) -> ArrayParts:
-        """Divide by a splitter, or into a number of folds, which a seed shuffles; groups that are given stay whole.
-
-        Raises
-        ------
-        ValueError
-            A class is missing from a part.
-        """
+        """Divide by a splitter, or into a number of folds, which a seed shuffles; groups that are given stay whole."""
         rows, is_positive, groups = self.rows, self.is_positive, self.units.groups
         if isinstance(cv, Integral):
             cv = possible_folds(int(cv), self)
@@ -241,7 +207,6 @@ class ArrayTable(Table):
         return nullcontext(ArrayParts(tables, self.n_jobs))
 
     def negatives(self, seed: int | None = None) -> ArrayTable:
-        """The negatives alone, or one of each unit."""
         own = self.negative_rows if seed is None else self.units.one_each(self.negative_rows, seed)
         return replace(self, positive_rows=own[:0], negative_rows=own)
 
@@ -276,7 +241,6 @@ class ArrayTable(Table):
         return replace(near.result, alpha=near.duals[self.positive_rows], beta=near.duals[self.negative_rows])
 
     def scores(self, coef: Vector) -> ArrayScores:
-        """Products of w with each row."""
         assert self.operator is not None
         rows = self.by_class
         values = self.operator.matvec(coef)[rows] if self.is_whole else self.operator.matvec_rows(coef, rows)
@@ -311,7 +275,6 @@ class ArrayTable(Table):
         return replace(self, units=replace(self.units, copies=find_copies(self.X, self.negative_rows)))
 
     def copies(self, train: Table | None = None) -> str | None:
-        """A sentence where negatives are exact copies of each other or of rows that were fitted on; None where not."""
         seen = train.rows if isinstance(train, ArrayTable) else self.negative_rows[:0]
         return self.units.copies_caveat(seen, self.negative_rows)
 
@@ -344,14 +307,12 @@ class ArrayTally(Tally):
         self.totals, self.times = np.zeros((n_taus, n_rows)), np.zeros(n_rows)
 
     def add(self, scores: Scores, thresholds: Sequence[float]) -> None:
-        """Add a round."""
         assert isinstance(scores, ArrayScores)
         for total, threshold in zip(self.totals, thresholds, strict=True):
             total[scores.rows] += scores.values - threshold
         self.times[scores.rows] += 1
 
     def counts(self, which: int) -> tuple[int, int, int, int]:
-        """Negatives above and in all, and positives above and in all, among those that were held out."""
         own = (self.table.negative_rows, self.table.positive_rows)
         seen = [rows[self.times[rows] > 0] for rows in own]
         above = [int(np.sum(self.totals[which, rows] > 0)) for rows in seen]

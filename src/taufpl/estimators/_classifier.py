@@ -7,21 +7,21 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl.estimators._auto import AutoFitter
-from taufpl.estimators._fitters import PaperFitter
+from taufpl._types import Array, Vector
+from taufpl.estimators._fitters import AutoFitter, PaperFitter
 from taufpl.estimators._linear import (
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
-    Vector,
     score_rounding,
 )
 from taufpl.estimators._predictions import finite, linear_scores
-from taufpl.estimators._table import Table, follow, make_table
+from taufpl.estimators._reading import follow, make_table
+from taufpl.estimators._table import Table
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.thresholding import Evidence
 
@@ -265,25 +265,13 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         follow(self, self.coef_)
 
     def decision_function(self, X: Any) -> Vector:
-        """Score minus threshold, positive exactly where `predict` says positive.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
-            Of any kind, whatever the model was fitted on.
-
-        Returns
-        -------
-        ndarray, dask array or tensor of shape (n_samples,)
-            Where X is; a dask array is not computed.
-        """
         return finite(super().decision_function(X))
 
     def _raw_scores(self, X: Any) -> Any:
         return linear_scores(self, X)
 
 
-def selection_of(cv_results: dict[str, NDArray[Any]], reg: float, tau_scale: float) -> dict[str, Any]:
+def selection_of(cv_results: dict[str, Array], reg: float, tau_scale: float) -> dict[str, Any]:
     """What was compared, in the form in which the automatic ranking reports it: the paper's rankings alone."""
     scales, regs = cv_results["param_tau_scale"], cv_results["param_reg"]
     return {

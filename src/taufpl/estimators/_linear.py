@@ -1,28 +1,27 @@
-"""What all linear estimators share: parameters of the solver, validation, decision function, prediction."""
+"""What rankings share as estimators: the choice of a solver and what it finds, validation, decisions, predictions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
+from taufpl._types import Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._labels import TwoClasses, read_units, split_labels, warn_user
-from taufpl.estimators._predictions import AccuracyMixin, labels_of, linear_scores
-from taufpl.estimators._solve import Ranking, SolverChoice
-from taufpl.estimators._table import Table, in_memory, needs_memory
+from taufpl.estimators._predictions import PredictionMixin, linear_scores
+from taufpl.estimators._reading import TwoClasses, in_memory, needs_memory, read_units, split_labels, warn_user
+from taufpl.estimators._table import Ranking, Table
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, to_numpy
 from taufpl.problem import BaseRankingProblem
+from taufpl.solvers import Accelerated, Callback, Newton, Record, Result, Solver
 from taufpl.thresholding import top_threshold
-
-Vector = NDArray[np.float64]
 
 SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
     "solver": [StrOptions({"newton", "accelerated"})],
@@ -38,26 +37,45 @@ TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 # Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
 _ROUNDINGS = 64.0
 
+# The share of the possible gain under which a direction is not trusted.
+_TRUSTED_SHARE = 0.5
+# The next try aims at a gap of this share of the possible gain.
+_AIM = 0.1
+# Gains under this are hard to tell from rounding; they are looked for at a smaller reg, where they are of this size.
+_TOO_FINE = 1e-9
+_PLAIN = 1e-4
 
-class RankingScorer(AccuracyMixin, BaseEstimator):
+_DEFAULT_MAX_ITER = {"newton": 1_000, "accelerated": 100_000}
+
+
+@dataclass(frozen=True, slots=True)
+class SolverChoice:
+    """A solver by name, with the settings that estimators share; None iterations are the solver's own number."""
+
+    name: str = "newton"
+    tol: float = 1e-4
+    max_iter: int | None = None
+    # Gains over w = 0 under this are none, in units that do not depend on reg or on the scale of the features. To be
+    # sure of a collapse takes a gap as small as this.
+    no_gain: float = 1e-8
+
+    def make(self, tol: float | None = None) -> Solver:
+        """Build the solver, for another tolerance if one is given."""
+        kind = Newton if self.name == "newton" else Accelerated
+        max_iter = _DEFAULT_MAX_ITER[self.name] if self.max_iter is None else self.max_iter
+        return kind(tol=self.tol if tol is None else tol, max_iter=max_iter)
+
+    def solve(
+        self, problem: BaseRankingProblem, start: Result | None = None, callback: Callback | None = None
+    ) -> Result:
+        """Solve as `solve_ranking` does, for whoever wants a solver."""
+        return solve_ranking(problem, self, start, callback).result
+
+
+class RankingScorer(PredictionMixin, BaseEstimator):
     """A score with a threshold, learned as a ranking: what linear and kernel estimators share."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"pos_label": "no_validation"}
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The label of each row: positive where the score is strictly above the threshold.
-
-        Parameters
-        ----------
-        X : rows of shape (n_samples, n_features)
-            As `decision_function` takes them.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Where X is; labels that are text are a NumPy array where X is a tensor.
-        """
-        return labels_of(self.decision_function(X), self.classes_)
 
     def _choice(self) -> SolverChoice:
         return SolverChoice(self.solver, self.tol, self.max_iter)
@@ -219,4 +237,89 @@ def warn_collapsed(name: str, problem: BaseRankingProblem) -> None:
         "separates them. Nothing is predicted positive. Raise tau_scale, to train on a larger share of the negatives "
         "than tau, or lower positive_share, to give up the positives that cannot be reached, or raise tau itself.",
         RankingCollapseWarning,
+    )
+
+
+def solve_ranking(
+    problem: BaseRankingProblem, choice: SolverChoice, start: Result | None = None, callback: Callback | None = None
+) -> Ranking:
+    """Solve to the tolerance, and further where the gain over w = 0 is still in doubt.
+
+    P(0) = l(0) whatever the data, so that a relative gap of 1e-4 says little where P* is close to l(0): with a large
+    reg, say, w = 0 itself may lie within the tolerance although every small step in the right direction ranks well.
+    What counts then is the share of the possible gain: l(0) - P(w) beside l(0) - D, its upper bound. Either that share
+    becomes large, or the bound becomes negligible, and w = 0 is the answer: the ranking has collapsed.
+
+    It starts from the result of a neighbouring problem, with another k or reg; remote rows go on from where their last
+    solve has ended. The callback gets the records of all runs as if they were one.
+    """
+    result = choice.make().solve(problem, start, callback)
+    at_zero = problem.primal_at_zero
+    while result.converged:
+        possible = at_zero - result.dual
+        if at_zero - result.primal > _TRUSTED_SHARE * possible:
+            break
+        if possible * _units(problem) <= choice.no_gain:
+            return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
+        if possible < _TOO_FINE:
+            return _solve_with_less(problem, choice, possible)
+        following = _shifted(callback, result.history)
+        result = _joined(result, choice.make(_AIM * possible).solve(problem, result, following))
+    return Ranking(result, collapsed=not result.coef.any())
+
+
+def _units(problem: BaseRankingProblem) -> float:
+    """1 + reg / (2 R^2), R^2 the mean squared distance of the positives from the mean negative.
+
+    With dist the distance of the mean positive from what the negatives can average to, the gain is about
+    dist^2 / (R^2 + reg/2); times this it is dist^2 / R^2, whatever reg is and wherever the origin lies.
+    """
+    squares = problem.positive_spread()
+    return 1.0 + 0.5 * problem.reg / squares if squares > 0 else 1.0
+
+
+def _solve_with_less(problem: BaseRankingProblem, choice: SolverChoice, possible: float) -> Ranking:
+    """Solve at a reg so much smaller that the gain can be seen, and take the direction over.
+
+    Where the penalty outweighs all else, the gain falls as 1/reg, and so does the length of w; its direction stays.
+    """
+    factor = possible / _PLAIN
+    ranking = solve_ranking(problem.replace(reg=problem.reg * factor), choice)
+    result = ranking.result
+    if ranking.collapsed:
+        return ranking
+    coef = result.coef * factor
+    certificate = problem.certify(coef, result.alpha, result.beta)
+    kept = replace(result, coef=coef, primal=certificate.primal, dual=certificate.dual, gap=certificate.gap)
+    return Ranking(kept, collapsed=False)
+
+
+def _shifted(callback: Callback | None, history: tuple[Record, ...]) -> Callback | None:
+    """Pass records on with the cost of an earlier run added."""
+    if callback is None or not history:
+        return callback
+    last = history[-1]
+    return lambda record: callback(_after(last, record))
+
+
+def _after(last: Record, record: Record) -> Record:
+    """A record of a run that began where another one ended."""
+    return replace(
+        record,
+        n_passes=last.n_passes + record.n_passes,
+        seconds=last.seconds + record.seconds,
+        n_rounds=last.n_rounds + record.n_rounds,
+    )
+
+
+def _joined(first: Result, second: Result) -> Result:
+    """The second result, which started from the first, with the cost of both."""
+    last = first.history[-1]
+    return replace(
+        second,
+        n_iter=first.n_iter + second.n_iter,
+        n_passes=first.n_passes + second.n_passes,
+        n_rounds=first.n_rounds + second.n_rounds,
+        n_projections=first.n_projections + second.n_projections,
+        history=first.history + tuple(_after(last, record) for record in second.history),
     )

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags
@@ -15,8 +15,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_ro
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import HasMethods, Interval, StrOptions, fit_context, routing_enabled
+from taufpl._types import Array, Mask, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._fitters import (
+from taufpl.estimators._clone_fitter import (
     CloneFitter,
     find_own,
     known_positive,
@@ -25,27 +26,16 @@ from taufpl.estimators._fitters import (
     wanted_positive,
     without_weightless,
 )
-from taufpl.estimators._labels import read_units, split_labels
 from taufpl.estimators._linear import LinearScorer, score_rounding
-from taufpl.estimators._predictions import (
-    AccuracyMixin,
-    above_each,
-    decisions_of,
-    indexed,
-    labels_of,
-    mean_scores,
-    scores_of,
-)
+from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, indexed, mean_scores, scores_of
+from taufpl.estimators._reading import in_memory, make_table, read_units, score_table, split_labels
 from taufpl.estimators._search import tau_grid
-from taufpl.estimators._table import in_memory, make_table, score_table
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget, fresh_evidence
 from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
 from taufpl.operators import is_foreign_array, to_numpy
 
-Vector = NDArray[np.float64]
 
-
-class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixin, BaseEstimator):
+class NeymanPearsonClassifier(ThresholdedMixin, PredictionMixin, MetaEstimatorMixin, BaseEstimator):
     """Any scikit-learn scorer, with a threshold that keeps the false-positive rate at or under tau.
 
     Parameters
@@ -239,7 +229,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
             scale = max(largest(scores.negative), largest(scores.positive))
         return self._keep_outcome(Outcome((self.estimator,), evidence, scale))
 
-    def _in_order(self, known: NDArray[Any]) -> NDArray[Any]:
+    def _in_order(self, known: Array) -> Array:
         """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""
         is_ordered = self.pos_label is None and find_own(self.estimator) is not None
         return known if is_ordered else split_labels(known, self.pos_label).classes
@@ -251,7 +241,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
             params = {**params, "groups": groups}
         return process_routing(self, "fit", **params)
 
-    def _classes_of(self, y: Any) -> NDArray[Any]:
+    def _classes_of(self, y: Any) -> Array:
         """Negative and positive label, where the fitted estimator does not know them."""
         if not isinstance(y, np.ndarray):
             raise ValueError(
@@ -302,20 +292,7 @@ class NeymanPearsonClassifier(ThresholdedMixin, AccuracyMixin, MetaEstimatorMixi
         check_is_fitted(self)
         return decisions_of(self._raw_scores(X), self.threshold_)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The label of each row: positive where the score is strictly above the threshold.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return labels_of(self.decision_function(X), self.classes_)
-
-    def decide(self, X: Any) -> NDArray[np.bool_]:
+    def decide(self, X: Any) -> Mask:
         """Whether each row is positive at each tolerance, in the order of `tau`.
 
         Parameters

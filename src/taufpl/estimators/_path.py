@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_X_y
 
 from taufpl._sklearn import validate_params
-from taufpl.estimators._labels import split_labels
-from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT
+from taufpl._types import Array, Mask
+from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT, SolverChoice
+from taufpl.estimators._reading import in_memory, split_labels
 from taufpl.estimators._search import reg_grid, tau_grid
-from taufpl.estimators._solve import SolverChoice
-from taufpl.estimators._table import in_memory
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Callback, Result, solve_path
 from taufpl.thresholding import top_threshold
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class TauPath:
     dual_objectives: Array
     dual_gaps: Array
     n_passes: Array
-    converged: NDArray[np.bool_]
+    converged: Mask
 
 
 @validate_params(
@@ -105,35 +102,24 @@ def tau_path(
     tau_values, reg_values = tau_grid(taus), reg_grid(regs)
     ks = np.array([top_count(tau_scale * tau, labels.negative_rows.size) for tau in tau_values])
     problem = RankingProblem(as_operator(data), labels.positive_rows, labels.negative_rows, ks[0], reg_values[0])
-    path = _empty_path(tau_values, reg_values, problem.n_features)
     choice = SolverChoice(solver, tol, max_iter)
+    found = {}
     for k, reg, result in solve_path(choice, problem, ks.tolist(), reg_values.tolist(), callback):
         _, negative = problem.scores(result.coef)
-        for row, column in itertools.product(np.flatnonzero(ks == k), np.flatnonzero(reg_values == reg)):
-            _fill(path, (int(row), int(column)), result, top_threshold(negative, tau_values[row]), tol)
-    return path
+        for tau in tau_values[ks == k]:
+            found[tau, reg] = (result, top_threshold(negative, tau))
 
+    def grid(read: Callable[[Result], Any]) -> Array:
+        return np.array([[read(found[tau, reg][0]) for reg in reg_values] for tau in tau_values])
 
-def _empty_path(taus: Array, regs: Array, n_features: int) -> TauPath:
-    shape = (taus.size, regs.size)
     return TauPath(
-        taus=taus,
-        regs=regs,
-        coefs=np.empty((*shape, n_features)),
-        thresholds=np.empty(shape),
-        primal_objectives=np.empty(shape),
-        dual_objectives=np.empty(shape),
-        dual_gaps=np.empty(shape),
-        n_passes=np.empty(shape),
-        converged=np.empty(shape, dtype=bool),
+        taus=tau_values,
+        regs=reg_values,
+        coefs=grid(lambda result: result.coef),
+        thresholds=np.array([[found[tau, reg][1] for reg in reg_values] for tau in tau_values]),
+        primal_objectives=grid(lambda result: result.primal),
+        dual_objectives=grid(lambda result: result.dual),
+        dual_gaps=grid(lambda result: result.gap),
+        n_passes=grid(lambda result: result.n_passes),
+        converged=grid(lambda result: result.gap <= tol),
     )
-
-
-def _fill(path: TauPath, cell: tuple[int, int], result: Result, threshold: float, tol: float) -> None:
-    path.coefs[cell] = result.coef
-    path.thresholds[cell] = threshold
-    path.primal_objectives[cell] = result.primal
-    path.dual_objectives[cell] = result.dual
-    path.dual_gaps[cell] = result.gap
-    path.n_passes[cell] = result.n_passes
-    path.converged[cell] = result.gap <= tol

@@ -6,22 +6,35 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils import indexable
 
 from taufpl._sklearn import check_y, num_samples
+from taufpl._types import Array, Vector
 from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_numpy
-
-Vector = NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-class AccuracyMixin(ClassifierMixin):
-    """The accuracy of a classifier of this package, whose predictions may be remote."""
+class PredictionMixin(ClassifierMixin):
+    """The predictions of a classifier of this package, which may be remote, and their accuracy."""
+
+    def predict(self, X: Any) -> Array:
+        """The label of each row: positive where the score is strictly above the threshold.
+
+        Parameters
+        ----------
+        X : rows of shape (n_samples, n_features)
+            As `decision_function` takes them.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Where X is; labels that are text are a NumPy array where X is a tensor.
+        """
+        return labels_of(self.decision_function(X), self.classes_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose label is predicted.
@@ -67,13 +80,7 @@ def linear_scores(estimator: Any, X: Any, intercept: float = 0.0) -> Any:
 
 
 def scores_of(model: Any, X: Any, positive: Any) -> Any:
-    """Score of a fitted classifier, or minus that of an outlier detector: higher means positive.
-
-    Raises
-    ------
-    TypeError
-        If it has neither decision_function nor predict_proba.
-    """
+    """Score of a fitted classifier, or minus that of an outlier detector: higher means positive."""
     if not is_remote(X):
         return _scores_in_memory(model, X, positive)
     inner = model.estimator if isinstance(model, FrozenEstimator) else model

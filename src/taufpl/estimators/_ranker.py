@@ -14,7 +14,8 @@ from taufpl.estimators._linear import (
     LinearScorer,
     train_threshold,
 )
-from taufpl.estimators._table import Table, make_table
+from taufpl.estimators._reading import make_table
+from taufpl.estimators._table import Table
 from taufpl.estimators.rankings import rank
 from taufpl.problem import top_count
 from taufpl.solvers import Callback

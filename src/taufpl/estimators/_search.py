@@ -11,10 +11,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from taufpl.estimators._solve import SolverChoice
+from taufpl._types import Array, Vector
+from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators._table import Parts, Table
 from taufpl.estimators.rankings import rank
 from taufpl.problem import top_count
@@ -48,7 +49,7 @@ def _scales(tau: float) -> list[float]:
     return [*itertools.takewhile(lambda scale: scale * tau < 0.7, steps), 1.0 / tau]
 
 
-def reg_grid(regs: ArrayLike) -> NDArray[np.float64]:
+def reg_grid(regs: ArrayLike) -> Vector:
     """The values of reg, as given."""
     values = np.atleast_1d(np.asarray(regs, dtype=np.float64))
     if values.ndim != 1 or values.size == 0 or not (np.isfinite(values).all() and (values > 0).all()):
@@ -56,7 +57,7 @@ def reg_grid(regs: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def tau_grid(taus: ArrayLike) -> NDArray[np.float64]:
+def tau_grid(taus: ArrayLike) -> Vector:
     """The values of tau, as given."""
     values = np.atleast_1d(np.asarray(taus, dtype=np.float64))
     if values.ndim != 1 or values.size == 0 or not ((values > 0).all() and (values < 1).all()):
@@ -64,7 +65,7 @@ def tau_grid(taus: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def make_grid(regs: int | ArrayLike, largest: float = _LARGEST, smallest: float = _SMALLEST) -> NDArray[np.float64]:
+def make_grid(regs: int | ArrayLike, largest: float = _LARGEST, smallest: float = _SMALLEST) -> Vector:
     """The values of reg, largest first; a number stands for as many values between the largest and the smallest."""
     values = np.geomspace(largest, smallest, int(regs)) if isinstance(regs, Integral) else reg_grid(regs)
     return np.unique(values)[::-1]
@@ -81,7 +82,7 @@ class FoldPath:
     last: Result | None
 
 
-def leading_end(scores: Sequence[float] | NDArray[np.float64]) -> int | None:
+def leading_end(scores: Sequence[float] | Vector) -> int | None:
     """0 or -1 where the best score of a grid lies at that end and is better than its neighbour's; else None."""
     best = int(np.argmax(scores))
     if len(scores) > 1 and best == 0 and scores[0] > scores[1]:
@@ -100,7 +101,7 @@ class RegSearch:
         self.largest: list[Result | None] = [None] * len(folds)
         self.smallest: list[Result | None] = [None] * len(folds)
 
-    def run(self, regs: NDArray[np.float64], starts: list[Result | None] | None = None) -> None:
+    def run(self, regs: Vector, starts: list[Result | None] | None = None) -> None:
         """Follow the grid, from the solutions of a neighbouring setting if there are any."""
         self.smallest = starts or self.smallest
         self._follow(regs, downwards=True)
@@ -116,19 +117,15 @@ class RegSearch:
             n_added += 1
         return n_added
 
-    def best(self) -> int:
-        """Index of the best mean score; of equals, the largest reg."""
-        return int(np.argmax(self.scores.mean(axis=0)))
-
     def best_reg(self) -> float:
-        """The reg with the best mean score."""
-        return float(self.regs[self.best()])
+        """The reg with the best mean score; of equals, the largest."""
+        return float(self.regs[np.argmax(self.scores.mean(axis=0))])
 
     def best_score(self) -> float:
         """The best mean score."""
         return float(self.scores.mean(axis=0).max())
 
-    def _follow(self, regs: NDArray[np.float64], *, downwards: bool) -> None:
+    def _follow(self, regs: Vector, *, downwards: bool) -> None:
         run = partial(run_fold, setting=self.setting, regs=regs.tolist(), tau=self.tau, choice=self.choice)
         paths = list(self.folds.map(run, self.smallest if downwards else self.largest))
         self.regs = self._join(self.regs, regs, downwards)
@@ -141,7 +138,7 @@ class RegSearch:
             self.largest = [path.first for path in paths]
 
     @staticmethod
-    def _join(old: NDArray[np.float64], new: NDArray[np.float64], downwards: bool) -> NDArray[np.float64]:
+    def _join(old: Vector, new: Vector, downwards: bool) -> Vector:
         return np.concatenate((old, new) if downwards else (new, old), axis=-1)
 
 
@@ -154,7 +151,7 @@ class RankingSearch:
         self.searches: list[RegSearch] = []
         self.n_extensions = 0
 
-    def run(self, settings: list[Setting], regs: NDArray[np.float64], max_extensions: int) -> RankingSearch:
+    def run(self, settings: list[Setting], regs: Vector, max_extensions: int) -> RankingSearch:
         """Follow the grid for every setting, and beyond its ends for the best of them."""
         starts: list[Result | None] | None = None
         # A large scale first: it is the easy problem, and its solution is near the next one's.
@@ -171,7 +168,7 @@ class RankingSearch:
         """The setting with the best score; of equals, the simplest."""
         return max(self.searches, key=RegSearch.best_score)
 
-    def table(self) -> dict[str, NDArray[Any]]:
+    def table(self) -> dict[str, Array]:
         """The search in the form of scikit-learn's `cv_results_`."""
         scores, seconds, passes = (
             np.concatenate([getattr(search, name) for search in self.searches], axis=1)
@@ -198,10 +195,10 @@ def search_ranking(
     choice: SolverChoice,
     *,
     tau_scale: float | str,
-    positive_share: float | str = 1.0,
     regs: int | ArrayLike,
     cv: Any,
-    max_extensions: int,
+    positive_share: float | str = 1.0,
+    max_extensions: int = 20,
 ) -> RankingSearch:
     """Judge every setting, "cv" standing for several, and every reg on folds of a table."""
     with table.search_folds(cv) as folds:

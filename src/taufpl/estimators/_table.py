@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn import get_config
-
-from taufpl.estimators._solve import Ranking
-from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
+from taufpl._types import Vector
 from taufpl.solvers import Result
 from taufpl.thresholding import Sample
-
-Vector = NDArray[np.float64]
-
-# Arrays of a fitted linear model, which follow X where scikit-learn is told that they should.
-_FOLLOWING = ("coef_", "intercept_", "thresholds_")
 
 
 class Scores:
@@ -32,6 +22,14 @@ class Scores:
 
     positive: Sample
     negative: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A result, and whether it is the collapsed one, w = 0."""
+
+    result: Result
+    collapsed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +74,8 @@ class Table(ABC):
     A unit is what a guarantee counts: a row, or, where groups are given, all rows of a group. No division tears a unit
     apart, and a held-out table has one negative of each of its units.
 
-    Attributes
-    ----------
-    n_positive, n_negative : int
-        Rows of each class.
-    n_passes : float
-        Passes over the data so far, by this table and by all that share its rows.
-    is_ordered : bool
-        Whether rows have times.
-    in_memory : bool
-        Whether any estimator can be fitted on the rows.
+    A table counts its rows of each class, and the passes over the data so far, by all that share its rows. It says
+    whether the rows have times, and whether they are in memory, where any estimator can be fitted on them.
     """
 
     n_positive: int
@@ -174,107 +164,3 @@ class Table(ABC):
     def copies(self, train: Table | None = None) -> str | None:
         """A sentence where negatives are exact copies of each other or of rows that were fitted on; None where not."""
         return None
-
-
-def possible_folds(wanted: int, table: Table) -> int:
-    """As many folds as are wanted, or as every one of them can have a unit of each class."""
-    fewest = min(table.n_positive_units, table.n_negative_units)
-    if fewest < 2:
-        counts = ((table.n_positive_units, "positive"), (table.n_negative_units, "negative"))
-        got = " and ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counts)
-        raise ValueError(
-            f"cross-validation needs at least 2 rows of each class, got {got}. Give more rows; or give reg, and for "
-            'kernels gamma, as numbers with threshold="np", which takes no folds.'
-        )
-    return min(wanted, fewest)
-
-
-@contextmanager
-def make_table(
-    estimator: Any, X: Any, y: Any, groups: Any = None, order: Any = None, params: dict[str, Any] | None = None
-) -> Iterator[Table]:
-    """All rows of a fit, checked; remote rows are let go of at the end, whatever happens.
-
-    Sets `classes_`, `n_features_in_` and `feature_names_in_` of the estimator. Its `_read_table` reads rows in memory,
-    `_takes_remote` says whether it is fitted on X where it is, and `_check_remote` refuses what is for memory only.
-    """
-    if not (is_remote(X) and estimator._takes_remote(X)):
-        yield estimator._read_table(X, y, groups, order, params)
-        return
-    from taufpl.estimators.remote import open_table
-
-    refuse_units(groups, order)
-    if params:
-        raise ValueError(f"remote rows take no parameters of fit, got {sorted(params)}.")
-    estimator._check_remote()
-    with open_table(estimator, X, y) as table:
-        yield table
-    if get_config()["array_api_dispatch"] and hasattr(estimator, "coef_"):
-        follow(estimator, X)
-
-
-@contextmanager
-def score_table(estimator: Any, scores: Any, X: Any, y: Any, groups: Any, plan: Any) -> Iterator[tuple[Table, Scores]]:
-    """Rows that a fitted scorer has not seen, with their scores: one negative of each group, and all positives.
-
-    Without y all rows are negatives.
-
-    Raises
-    ------
-    ValueError
-        If y has other labels than the two classes of the estimator, or no negatives.
-    """
-    if not is_remote(scores):
-        yield estimator._read_scores(scores, X, y, groups, plan)
-        return
-    from taufpl.estimators.remote import open_scores
-
-    refuse_units(groups, None)
-    with open_scores(scores, y, to_numpy(estimator.classes_)) as opened:
-        yield opened
-
-
-def follow(estimator: Any, array: Any) -> None:
-    """Put the arrays of a fitted model into the library of an array and on its device, unless that is NumPy."""
-    for name in _FOLLOWING if is_foreign_array(array) else ():
-        if name in vars(estimator):
-            setattr(estimator, name, like(array, getattr(estimator, name)))
-
-
-def in_memory(name: str, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows and labels for what computes in this process: arrays of other libraries are copied, collections refused.
-
-    Raises
-    ------
-    TypeError
-        If X is a dask collection.
-    """
-    if is_remote(X):
-        if not is_foreign_array(X):
-            raise TypeError(
-                f"{needs_memory(name)} X is a {type(X).__module__.partition('.')[0]} collection, {type(X).__name__}: "
-                "give X.compute(), or a sample of its rows, where that fits."
-            )
-        from taufpl.operators.remote import rows_on_host
-
-        X = rows_on_host(X)
-    return X, to_numpy(y) if is_foreign_array(y) else y
-
-
-def needs_memory(name: str) -> str:
-    """What to say of an estimator or a function that takes no remote rows."""
-    return (
-        f"{name} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, TauFPLRankerCV, "
-        "TauFPLClassifier and TopPush take remote rows."
-    )
-
-
-def refuse_units(groups: Any, order: Any) -> None:
-    """Refuse groups and times of remote rows."""
-    for name, given in (("groups", groups), ("order", order)):
-        if given is not None:
-            raise ValueError(
-                f"{name} is for rows in memory, and X is remote. Fit on a sample of the rows in memory; or divide them "
-                "yourself, fit a ranker on one part, and give it to NeymanPearsonClassifier(cv='prefit') with one "
-                "negative of each group of the other part."
-            )

@@ -9,28 +9,18 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
+from taufpl._types import Array, Rows, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
-from taufpl.estimators._labels import Rows, check_known, count_labels, read_units, split_labels
-from taufpl.estimators._table import Scores, Table, score_table
-from taufpl.estimators.strategies import (
-    STRATEGIES,
-    Fitter,
-    Outcome,
-    Plan,
-    Strategy,
-    choose_strategy,
-    held_out_count,
-)
+from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels
+from taufpl.estimators._table import Scores, Table
+from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, Strategy, choose_strategy, held_out_count
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import to_numpy
 from taufpl.thresholding import Evidence, JointOrderStatistic
-
-Vector = NDArray[np.float64]
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "threshold": [StrOptions({"auto", *STRATEGIES})],
@@ -56,7 +46,7 @@ class ThresholdedMixin(ABC):
     tau: Any
     cv: Any
     pos_label: Any
-    classes_: NDArray[Any]
+    classes_: Array
     threshold: str
     delta: float | None
     n_rounds: int

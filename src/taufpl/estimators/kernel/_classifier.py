@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._labels import read_units
 from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
+from taufpl.estimators._reading import read_units
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.estimators.kernel._scorer import KernelScorer

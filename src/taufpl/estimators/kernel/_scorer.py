@@ -10,10 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Vector
-from taufpl.estimators._labels import TwoClasses, warn_user
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, RankingScorer, warn_not_converged
 from taufpl.estimators._predictions import finite
-from taufpl.estimators._table import in_memory
+from taufpl.estimators._reading import TwoClasses, in_memory, warn_user
 from taufpl.estimators.kernel._rows import Approximation
 from taufpl.estimators.kernel._solve import KernelRanking
 from taufpl.exceptions import RankingCollapseWarning

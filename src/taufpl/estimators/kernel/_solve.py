@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Rows, Vector
-from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.estimators._linear import SolverChoice, solve_ranking
+from taufpl.estimators._table import Ranking
 from taufpl.estimators.kernel._rows import Approximation, KernelRows, make_rows
 from taufpl.kernels import Kernel
 from taufpl.problem import Certificate, RankingProblem

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, Rows, Vector
-from taufpl.estimators._solve import SolverChoice
+from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall, mean_and_variances
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.operators import as_operator

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from taufpl._types import Rows, Vector
-from taufpl.estimators._solve import Ranking, SolverChoice, solve_ranking
+from taufpl.estimators._linear import SolverChoice, solve_ranking
+from taufpl.estimators._table import Ranking
 from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Result, Status

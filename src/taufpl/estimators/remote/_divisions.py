@@ -21,6 +21,8 @@ from taufpl.operators.remote import Block, State
 Codes = NDArray[np.int32]
 # Of negatives, then of positives.
 Pair = tuple[int, int]
+# Where the code of every row in a division is kept.
+CODES = "part"
 
 
 class Division(ABC):
@@ -35,14 +37,9 @@ class Division(ABC):
 
 @dataclass(frozen=True)
 class Consecutive(Division):
-    """Folds of rows that follow each other, as scikit-learn's StratifiedKFold makes them without shuffling.
+    """Folds of rows that follow each other, as scikit-learn's StratifiedKFold makes them without shuffling."""
 
-    Attributes
-    ----------
-    ends : tuple of tuples
-        For negatives and for positives, the place after the last one of each fold.
-    """
-
+    # For negatives and for positives, the place after the last one of each fold.
     ends: tuple[tuple[int, ...], tuple[int, ...]]
     seed: None = None
 
@@ -59,7 +56,6 @@ class Consecutive(Division):
         return cls((ends[0], ends[1]))
 
     def codes(self, kind: int, first: int, count: int) -> Codes:
-        """The fold of each place."""
         places = np.arange(first, first + count)
         return np.searchsorted(self.ends[kind], places, side="right").astype(np.int32)
 
@@ -79,7 +75,6 @@ class Dealt(Division):
         return cls(n_folds, (shifts[0], shifts[1]), seed)
 
     def codes(self, kind: int, first: int, count: int) -> Codes:
-        """The fold of each place."""
         start = (first + self.shifts[kind]) % self.n_folds
         return ((start + np.arange(count)) % self.n_folds).astype(np.int32)
 
@@ -89,21 +84,12 @@ class DealtPositives(Dealt):
     """Random folds of the positives; negatives are in none of them, and have code -1."""
 
     def codes(self, kind: int, first: int, count: int) -> Codes:
-        """The fold of each place."""
         return super().codes(kind, first, count) if kind else np.full(count, -1, dtype=np.int32)
 
 
 @dataclass(frozen=True)
 class HeldOut(Division):
-    """A random part of each class, code 1; the rest has code 0. Held-out places are spread evenly.
-
-    Attributes
-    ----------
-    held, counts : tuple of int
-        How many negatives and positives to hold out, of how many.
-    starts : tuple of int
-        Random, below the counts: where the spreading begins.
-    """
+    """A random part of each class, code 1; the rest has code 0. Held-out places are spread evenly from a random one."""
 
     held: Pair
     counts: Pair
@@ -126,29 +112,20 @@ class HeldOut(Division):
 
 @dataclass(frozen=True)
 class AssignParts:
-    """A task: write the code of every row into the state.
-
-    Attributes
-    ----------
-    division : Division
-    first : tuple of pairs
-        For each block, how many negatives and positives there are in the blocks before it.
-    key : str
-        Name of the codes in the state.
-    """
+    """A task: write the code of every row into the state."""
 
     division: Division
+    # For each block, how many negatives and positives there are in the blocks before it.
     first: tuple[Pair, ...]
-    key: str
 
     @classmethod
-    def of(cls, division: Division, counts: Sequence[Pair], key: str) -> AssignParts:
+    def of(cls, division: Division, counts: Sequence[Pair]) -> AssignParts:
         """The task for blocks with these counts of negatives and positives."""
         before = np.cumsum([(0, 0), *counts], axis=0)[:-1].tolist()
-        return cls(division, tuple((each[0], each[1]) for each in before), key)
+        return cls(division, tuple((each[0], each[1]) for each in before))
 
     def __call__(self, block: Block, state: State) -> State:
-        """Codes in the place of earlier ones of the same name; rows of neither class have code -1."""
+        """Codes in the place of earlier ones; rows of neither class have code -1."""
         xp = block.xp
         codes = block.asarray(np.full(block.shape[0], -1, dtype=np.int32))
         for kind, name in enumerate(("is_negative", "is_positive")):
@@ -158,7 +135,7 @@ class AssignParts:
                 places = xp.cumulative_sum(xp.astype(mask, xp.int64)) - 1
                 own = xp.take(self._codes(block, state["number"], kind, count), xp.clip(places, 0, None), axis=0)
                 codes = xp.where(mask, own, codes)
-        return {**state, self.key: codes}
+        return {**state, CODES: codes}
 
     def _codes(self, block: Block, number: int, kind: int, count: int) -> Any:
         codes = self.division.codes(kind, self.first[number][kind], count)

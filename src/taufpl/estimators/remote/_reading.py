@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
 from taufpl._sklearn import check_feature_names, check_n_features
-from taufpl.estimators._labels import check_known, order_labels
+from taufpl._types import Array
+from taufpl.estimators._reading import check_known, order_labels
 from taufpl.estimators.remote._table import BlockScores, BlockTable
 from taufpl.operators import is_foreign_array, is_remote, to_numpy
 from taufpl.operators.remote import Block, State, as_blocks, check_rows, divide, header, label_counts
@@ -50,14 +50,8 @@ def open_table(estimator: Any, X: Any, y: Any) -> Iterator[BlockTable]:
 
 
 @contextmanager
-def open_scores(scores: Any, y: Any, classes: NDArray[Any]) -> Iterator[tuple[BlockTable, BlockScores]]:
-    """Scores as a table of one column, and as samples of negatives and positives; without y all are of negatives.
-
-    Raises
-    ------
-    ValueError
-        If y has other labels than the two classes, or no negatives.
-    """
+def open_scores(scores: Any, y: Any, classes: Array) -> Iterator[tuple[BlockTable, BlockScores]]:
+    """Scores as a table of one column, and as samples of negatives and positives; without y all are of negatives."""
     column = scores[:, None]
     with as_blocks(column, None if y is None else _read_labels(column, y)) as blocks:
         if y is None:

@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taufpl.estimators._table import Parts, Scores, Table, Tally, possible_folds
+from taufpl._types import Array, Vector
+from taufpl.estimators._reading import possible_folds
+from taufpl.estimators._table import Parts, Scores, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
 from taufpl.estimators.remote._tasks import (
     CLASSES,
-    CODES,
     AddToTally,
     CountAndFirst,
     CountTally,
@@ -35,7 +35,6 @@ from taufpl.problem import BlockRankingProblem
 from taufpl.thresholding import Sample
 from taufpl.thresholding.remote import BlockSample
 
-Vector = NDArray[np.float64]
 # Of negatives, then of positives.
 Pair = tuple[int, int]
 
@@ -48,30 +47,18 @@ class BlockScores(Scores):
 
     @cached_property
     def positive(self) -> Sample:  # type: ignore[override]
-        """Of positives."""
         return BlockSample(self.table.blocks, Read("positive_scores"), "positive_scores")
 
     @cached_property
     def negative(self) -> Sample:  # type: ignore[override]
-        """Of negatives."""
         return BlockSample(self.table.blocks, Read("negative_scores"), "negative_scores")
 
 
 class BlockTable(Table):
-    """Some rows of each class.
+    """Some rows of each class: those in the masks `is_positive` and `is_negative` in the states of blocks.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        With masks `is_positive` and `is_negative` in every state; rows in neither take no part.
-    counts : tuple of pairs
-        Negatives and positives of each block.
-    first_kind : int
-        Class of the first row of all: 1 if positive.
-    estimator : estimator or None
-        Whose `n_features_in_` and `feature_names_in_` are those of the rows.
-    division : Division or None
-        What held these rows out.
+    Known are the counts of negatives and positives of each block, the class of the first row of all, the estimator
+    whose `n_features_in_` and `feature_names_in_` are those of the rows, and the division that held these rows out.
     """
 
     in_memory = False
@@ -97,7 +84,6 @@ class BlockTable(Table):
 
     @property
     def n_passes(self) -> float:  # type: ignore[override]
-        """Passes over the rows so far."""
         return self.blocks.n_passes
 
     @property
@@ -111,8 +97,8 @@ class BlockTable(Table):
     def hold_out(self, n_held: int, seed: int, *, needs_positives: bool) -> Iterator[tuple[BlockTable, BlockTable]]:
         """Hold out random negatives."""
         division = HeldOut.draw((n_held, 0), self.sizes, seed)
-        with self._coded(division, 1) as part, part.train() as train, part.held_out() as held_out:
-            yield train, held_out
+        with self._coded(division, 1) as part, part.divided() as tables:
+            yield tables
 
     def folds(self, n_folds: int, seed: int) -> AbstractContextManager[BlockParts]:
         """Deal the rows of each class to random folds."""
@@ -123,13 +109,7 @@ class BlockTable(Table):
         return self._parts(DealtPositives.folds(n_folds, seed), n_used)
 
     def search_folds(self, cv: Any) -> AbstractContextManager[BlockParts]:
-        """Consecutive folds, as a number stands for in scikit-learn.
-
-        Raises
-        ------
-        TypeError
-            If cv is not a number of folds.
-        """
+        """Consecutive folds, as a number stands for in scikit-learn."""
         if not isinstance(cv, Integral):
             raise TypeError(
                 f"cv must be a number of folds for remote rows, got {cv!r}: splitters choose rows by their numbers, in "
@@ -165,7 +145,7 @@ class BlockTable(Table):
 
     def assign(self, division: Division) -> AssignParts:
         """The task that gives every row its code in a division."""
-        return AssignParts.of(division, self.counts, CODES)
+        return AssignParts.of(division, self.counts)
 
     def negatives(self, seed: int | None = None) -> BlockTable:
         """The table itself: every row is a unit, and one pass scores both classes."""
@@ -190,7 +170,7 @@ class BlockTable(Table):
         self.blocks.count(sum(self.sizes) / self.blocks.shape[0])
         return BlockScores(self, score)
 
-    def fit_clone(self, model: Any, classes: NDArray[Any]) -> Any:
+    def fit_clone(self, model: Any, classes: Array) -> Any:
         """Fit a linear estimator of this package on these rows."""
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator, name):
@@ -225,18 +205,13 @@ class _Part:
     division: Division
     code: int
 
-    def train(self) -> AbstractContextManager[BlockTable]:
-        """The rows with other codes; let go of at the end."""
-        return self._rows(others=True)
-
-    def held_out(self) -> AbstractContextManager[BlockTable]:
-        """The rows with the code; let go of at the end."""
-        return self._rows(others=False)
-
     @contextmanager
-    def _rows(self, *, others: bool) -> Iterator[BlockTable]:
-        with _forked(self.blocks, TakePart(self.code, others)) as blocks:
-            yield BlockTable.of(blocks, self.table.estimator, self.division)
+    def divided(self) -> Iterator[tuple[BlockTable, BlockTable]]:
+        """The rows with other codes, and those with the code; let go of at the end."""
+        train, held_out = (_forked(self.blocks, TakePart(self.code, others)) for others in (True, False))
+        describe = partial(BlockTable.of, estimator=self.table.estimator, division=self.division)
+        with train as train_blocks, held_out as held_out_blocks:
+            yield describe(train_blocks), describe(held_out_blocks)
 
 
 class BlockParts(Parts):
@@ -251,8 +226,8 @@ class BlockParts(Parts):
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
         """Results one after the other; a part is let go of when the next result is asked for."""
         for opened, *own in zip(self._parts, *arguments, strict=True):
-            with opened as part, part.train() as train, part.held_out() as held_out:
-                yield function(train, held_out, *own)
+            with opened as part, part.divided() as tables:
+                yield function(*tables, *own)
 
 
 class BlockTally(Tally):
@@ -262,14 +237,12 @@ class BlockTally(Tally):
         self.table, self.blocks = table, blocks
 
     def add(self, scores: Scores, thresholds: Sequence[float]) -> None:
-        """Add a round."""
         assert isinstance(scores, BlockScores)
         assert scores.table.division is not None
         self.blocks.change(self.table.assign(scores.table.division))
         self.blocks.change(AddToTally(scores.score, tuple(thresholds)))
 
     def counts(self, which: int) -> tuple[int, int, int, int]:
-        """Negatives above and in all, and positives above and in all, among those that were held out."""
         n_false, n_negative, n_caught, n_positive = self.blocks.reduce(CountTally(which))
         return int(n_false), int(n_negative), int(n_caught), int(n_positive)
 

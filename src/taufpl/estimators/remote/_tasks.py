@@ -6,16 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from taufpl._types import Vector
+from taufpl.estimators.remote._divisions import CODES
 from taufpl.operators.remote import Block, State, Sums
 
-Vector = NDArray[np.float64]
-
 CLASSES = ("negative", "positive")
-# Where the code of every row in a division is kept.
-CODES = "part"
 
 
 @dataclass(frozen=True)

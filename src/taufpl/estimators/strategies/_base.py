@@ -1,14 +1,31 @@
-"""What threshold strategies share: their settings, what they fit, and what they return."""
+"""What threshold strategies share: their registry, their settings, what they fit, and what they return."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from taufpl.estimators._table import Scores
-from taufpl.thresholding import USUAL_DELTA, Evidence, Rounds, Sample, fpr_upper_bound
+from taufpl.estimators._reading import warn_user
+from taufpl.estimators._table import LinearModel, Scores, Table
+from taufpl.exceptions import TooFewNegativesWarning
+from taufpl.thresholding import (
+    USUAL_DELTA,
+    Evidence,
+    JointOrderStatistic,
+    Rounds,
+    Sample,
+    ThresholdRule,
+    TrainQuantile,
+    fpr_upper_bound,
+    negatives_needed,
+)
+
+# threshold="auto" proves nothing where that would leave the scorer less than this share of the negatives, or fewer.
+_LEAST_TRAIN_SHARE = 0.2
+_LEAST_TRAIN_COUNT = 10
 
 # Mean and standard deviation of some scores.
 Span = tuple[float, float]
@@ -16,25 +33,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How rows are divided between model and threshold: the settings that strategies share.
-
-    Attributes
-    ----------
-    taus : tuple of float
-    delta : float or None
-    n_rounds, train_share, rule, combine
-        Of out-of-bootstrap thresholding: how many rounds, which share of the rows trains, how a round picks its
-        threshold ("np_score" or "quantile"), and what becomes of the rounds ("mean" or "refit").
-    holdout : float or "auto"
-        Share of the negatives that `np` holds out; "auto" is about one half (`held_out_size`).
-    measure_recall : bool
-        Whether `np` estimates its recall by more fits.
-    n_folds : int
-        Of `cross`, of the check of `train`, and of the recall of `np`.
-    insufficient : {"raise", "infinite"}
-        What `np` does with too few negatives.
-    seed : int
-    """
+    """How rows are divided between model and threshold: the parameters of classifiers that strategies share."""
 
     taus: tuple[float, ...]
     delta: float | None = USUAL_DELTA
@@ -53,19 +52,18 @@ class Plan:
         """Level of the upper bounds that are reported."""
         return USUAL_DELTA if self.delta is None else self.delta
 
+    @property
+    def n_needed(self) -> int:
+        """Held-out negatives that a guarantee takes; of several tolerances, what sharing delta equally would take."""
+        return negatives_needed(min(self.taus), self.bound_delta / len(self.taus))
+
 
 class Fitter(ABC):
-    """A way to fit models on tables, and to score others; what is not said otherwise holds for rankings.
+    """A way to fit models on tables, and to score others; what is not said otherwise holds for rankings."""
 
-    Attributes
-    ----------
-    learns_from_neighbours : bool
-        Whether a fit gains from the model of all rows, which is then fitted and reported even where it is not used.
-    learns_from_positives : bool
-        Whether a fit looks at positives; an outlier detector does not.
-    """
-
+    # Whether a fit gains from the model of all rows, which is then fitted and reported even where it is not used.
     learns_from_neighbours: bool = False
+    # Whether a fit looks at positives; an outlier detector does not.
     learns_from_positives: bool = True
 
     @abstractmethod
@@ -89,16 +87,21 @@ class Fitter(ABC):
         return False
 
 
+class LinearFitter(Fitter):
+    """Fits linear rankings of some kind."""
+
+    def scores(self, model: LinearModel, table: Table) -> Scores:
+        return table.scores(model.coef)
+
+    def is_linear(self, model: LinearModel) -> bool:
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Models, whose mean score counts, and for each tolerance the evidence with the threshold on that mean.
 
-    Attributes
-    ----------
-    models : tuple
-    evidence : tuple of Evidence
-    scale : float
-        Size of the largest score that was seen, to which rounding is relative.
+    The scale is the size of the largest score that was seen, to which rounding is relative.
     """
 
     models: tuple[Any, ...]
@@ -110,6 +113,55 @@ class Outcome:
         if caveat is None:
             return self
         return replace(self, evidence=tuple(each.without_guarantee(caveat) for each in self.evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A way to choose the threshold: a function that divides a table, fits, and chooses; with a line for help texts."""
+
+    run: Callable[[Fitter, Table, Plan], Outcome]
+    summary: str
+    # Whether it keeps the tolerance with probability 1 - delta, proven or about. Exact copies among the rows then void
+    # the promise.
+    promises: Callable[[Plan], bool] = lambda plan: True
+    # Whether fits learn from a part of the rows only, which can be the earlier ones.
+    holds_out: bool = False
+    # The rule for a tolerance by which a plan that promises nothing chooses the threshold of a fitted scorer.
+    rule: Callable[[Plan], Callable[[float], ThresholdRule]] = lambda plan: TrainQuantile
+
+    def calibrate(self, scores: Scores, plan: Plan) -> tuple[Evidence, ...]:
+        """Thresholds of a fitted scorer, from scores of rows that it has not seen."""
+        if self.promises(plan):
+            return JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient).choose_all(scores.negative)
+        positive = scores.positive if scores.positive.size else None
+        return tuple(self.rule(plan)(tau).choose(scores.negative, positive) for tau in plan.taus)
+
+
+STRATEGIES: dict[str, Strategy] = {}
+
+
+def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
+    """The strategy that "auto" stands for: "np" with enough negatives for a proof, else "cross", with a warning."""
+    n_units, ordered = table.n_negative_units, table.is_ordered
+    if threshold != "auto":
+        if ordered and not STRATEGIES[threshold].holds_out:
+            raise ValueError(
+                f"order is for threshold='np', or 'auto' with enough negatives; got threshold={threshold!r}, whose "
+                "folds mix earlier and later rows."
+            )
+        return threshold
+    share = 1.0 - _LEAST_TRAIN_SHARE if plan.holdout == "auto" else float(plan.holdout)
+    enough = max(math.ceil(plan.n_needed / share), plan.n_needed + _LEAST_TRAIN_COUNT)
+    if n_units >= enough or plan.insufficient == "infinite":
+        return "np"
+    warn_user(
+        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs {plan.n_needed:,} negatives held out for a proof, "
+        f"at least {enough:,} in all; there are {n_units:,}. The threshold was chosen by 'cross', which is measured, "
+        f"not proven{', and which does not respect the order of the rows' if ordered else ''}. Collect more negatives, "
+        f"raise tau or delta, or set threshold='cross'{' and leave order out' if ordered else ''} to accept this.",
+        TooFewNegativesWarning,
+    )
+    return "cross"
 
 
 def span_of(scores: Sample) -> Span:
@@ -124,27 +176,12 @@ def largest(scores: Sample) -> float:
 
 
 def evidence_from_counts(
-    threshold: float,
-    tau: float,
-    plan: Plan,
-    n_false: int,
-    n_negative: int,
-    n_caught: int,
-    n_positive: int,
-    rounds: Rounds | None = None,
+    plan: Plan, tau: float, threshold: float, counts: tuple[int, int, int, int], rounds: Rounds | None = None
 ) -> Evidence:
-    """Evidence from counts, above the threshold and in all, among rows that were not fitted on."""
-    bound = fpr_upper_bound(n_false, n_negative, plan.bound_delta)
+    """Evidence from rows that were not fitted on: negatives above the threshold and in all, and positives likewise."""
+    n_false, n_negative, n_caught, n_positive = counts
+    bound, share = fpr_upper_bound(n_false, n_negative, plan.bound_delta), n_false / n_negative
     found = Evidence(
-        threshold,
-        tau,
-        plan.delta,
-        n_negative,
-        n_false,
-        n_false / n_negative,
-        bound,
-        None,
-        guaranteed=False,
-        rounds=rounds,
+        threshold, tau, plan.delta, n_negative, n_false, share, bound, None, guaranteed=False, rounds=rounds
     )
     return found.with_caught(n_caught, n_positive)

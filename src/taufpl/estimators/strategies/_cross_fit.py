@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taufpl.estimators._table import Table, possible_folds
-from taufpl.estimators.strategies._base import Fitter, Outcome, Plan, Span, largest, span_of
-from taufpl.thresholding import CrossFitRule, Sample, TopSample
+from taufpl._types import Vector
+from taufpl.estimators._reading import possible_folds
+from taufpl.estimators._table import Table
+from taufpl.estimators.strategies._base import STRATEGIES, Fitter, Outcome, Plan, Span, Strategy, largest, span_of
+from taufpl.thresholding import CrossFitRule, TopSample
 
-Vector = NDArray[np.float64]
+# Mean and deviation of scores that stay as they are.
+_OWN_SCALE = (0.0, 1.0)
 
 
 def cross_fit(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
@@ -53,31 +54,13 @@ def _cross_fit_fold(
     held = fitter.scores(model, held_out)
     own = fitter.scores(model, train.negatives(seed)).negative
     samples = (held.positive, held.negative, own)
-    move = Rescaling.between(span_of(own), span) if span is not None else Rescaling()
-    ends = move(np.array(held.negative.ends()))
-    return [move.above(lowest, each) for each in samples], [each.size for each in samples], float(np.abs(ends).max())
+    (at, width), (to, target) = (_OWN_SCALE, _OWN_SCALE) if span is None else (span_of(own), span)
+    factor = target / width
+    # Asked for with some room for rounding, and then compared on the new scale.
+    bound = at + (lowest - to) / factor
+    tops = [to + factor * (each.above(bound - 1e-9 * (abs(bound) + abs(at))) - at) for each in samples]
+    ends = to + factor * (np.array(held.negative.ends()) - at)
+    return [top[top > lowest] for top in tops], [each.size for each in samples], float(np.abs(ends).max())
 
 
-@dataclass(frozen=True, slots=True)
-class Rescaling:
-    """Scores of one model on the scale of another: to + factor (score - at)."""
-
-    at: float = 0.0
-    to: float = 0.0
-    factor: float = 1.0
-
-    @classmethod
-    def between(cls, own: Span, target: Span) -> Rescaling:
-        """Bring the mean and the standard deviation of the first to those of the second."""
-        return cls(own[0], target[0], target[1] / own[1])
-
-    def __call__(self, scores: Vector) -> Vector:
-        """Rescale scores."""
-        return scores if self == Rescaling() else self.to + self.factor * (scores - self.at)
-
-    def above(self, lowest: float, sample: Sample) -> Vector:
-        """The rescaled scores of a sample that are strictly greater."""
-        # Asked for with some room for rounding, and then compared on the new scale.
-        bound = self.at + (lowest - self.to) / self.factor
-        found = self(sample.above(bound - 1e-9 * (abs(bound) + abs(self.at))))
-        return found[found > lowest]
+STRATEGIES["cross"] = Strategy(cross_fit, "all rows, corrected by folds; measured, not proven")

@@ -12,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.estimators._table import Table
-from taufpl.estimators.strategies._base import Fitter, Outcome, Plan, largest
+from taufpl.estimators.strategies._base import STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
 from taufpl.thresholding import Evidence, JointOrderStatistic, negatives_needed, simultaneous_ranks
 
-# threshold="auto" proves nothing where that would leave the scorer less than this share of the negatives, or fewer.
-_LEAST_TRAIN_SHARE = 0.2
-_LEAST_TRAIN_COUNT = 10
 # Positives that a model without them has to score: they tell the recall to three percentage points either way.
 _ENOUGH_POSITIVES = 1000
 # This many positives that were held out with their groups tell the recall without further fits.
@@ -43,13 +40,7 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
 
 
 def held_out_count(table: Table, plan: Plan) -> int:
-    """How many units with a negative `np` holds out.
-
-    Raises
-    ------
-    ValueError
-        There are too few for the guarantee.
-    """
+    """How many units with a negative `np` holds out; too few for the guarantee are refused."""
     n_units = table.n_negative_units
     if n_units < 2:
         raise ValueError("threshold='np' needs at least 2 negatives, one to fit on and one to hold out; got 1.")
@@ -97,7 +88,7 @@ def held_out_size(n_units: int, plan: Plan) -> int:
     """
     if plan.holdout != "auto":
         return max(1, min(round(float(plan.holdout) * n_units), n_units - 1))
-    size = max(1, min(max(round(0.5 * n_units), needed_by(plan)), n_units - 1))
+    size = max(1, min(max(round(0.5 * n_units), plan.n_needed), n_units - 1))
     return snapped(size, plan.taus, plan.bound_delta)
 
 
@@ -126,23 +117,12 @@ def recall_folds(n_positive: int, plan: Plan) -> tuple[int, int]:
     return n_folds, min(n_folds, math.ceil(_ENOUGH_POSITIVES * n_folds / n_positive))
 
 
-def needed_by(plan: Plan) -> int:
-    """Held-out negatives that the guarantee takes; of several tolerances, what sharing delta equally would take."""
-    return negatives_needed(min(plan.taus), plan.bound_delta / len(plan.taus))
-
-
-def enough_for_proof(plan: Plan) -> int:
-    """Fewest negatives at which threshold="auto" is "np": those that the guarantee takes, and some to train on."""
-    needed, share = needed_by(plan), 1.0 - _LEAST_TRAIN_SHARE if plan.holdout == "auto" else float(plan.holdout)
-    return max(math.ceil(needed / share), needed + _LEAST_TRAIN_COUNT)
-
-
 def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
     """Refuse to hold out too few negatives, before anything is fitted, with the numbers that would do."""
     # Sharing delta equally is not the best that can be done; where it just fails, the rule itself decides.
     if n_held >= negatives_needed(min(plan.taus), plan.bound_delta):
         return
-    needed = needed_by(plan)
+    needed = plan.n_needed
     advice = (
         f"holdout={min(0.99, 1.01 * needed / n_units):.2g} would hold out enough"
         if 1.2 * needed < n_units
@@ -153,3 +133,6 @@ def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
         f"{n_held:,} of {n_units:,} (holdout={plan.holdout!r}): {advice}. Or raise tau or delta, take "
         "threshold='cross', which uses all negatives, or set insufficient='infinite' to predict nobody positive."
     )
+
+
+STRATEGIES["np"] = Strategy(hold_out, "held-out negatives choose, with a guarantee", holds_out=True)

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from taufpl.estimators._table import Scores, Table
-from taufpl.estimators.strategies._base import Fitter, Outcome, Plan, Span, evidence_from_counts, largest, span_of
+from taufpl.estimators.strategies._base import (
+    STRATEGIES,
+    Fitter,
+    Outcome,
+    Plan,
+    Span,
+    Strategy,
+    evidence_from_counts,
+    largest,
+    span_of,
+)
 from taufpl.thresholding import Evidence, NPScoreRule, OrderStatistic, Rounds, ThresholdRule, TrainQuantile
 
 
@@ -20,10 +30,7 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     that model's scale by the mean and the standard deviation that both models give to the negatives. A row counts as
     positive where the rounds that held it out say so on average.
     """
-    with (
-        table.rounds(plan.n_rounds, plan.train_share, plan.seed) as parts,
-        table.tally(len(plan.taus)) as tally,
-    ):
+    with table.rounds(plan.n_rounds, plan.train_share, plan.seed) as parts, table.tally(len(plan.taus)) as tally:
         fitter.prepare(table)
         whole = fitter.fit(table) if plan.combine == "refit" or fitter.learns_from_neighbours else None
         models, found, scale = [], [], 0.0
@@ -37,7 +44,7 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         for which, (tau, figures) in enumerate(zip(plan.taus, by_tolerance, strict=True)):
             rounds = Rounds(*figures)
             mean = float(rounds.thresholds.mean())
-            evidence.append(evidence_from_counts(mean, tau, plan, *tally.counts(which), rounds))
+            evidence.append(evidence_from_counts(plan, tau, mean, tally.counts(which), rounds))
     if plan.combine == "mean":
         return Outcome(tuple(models), tuple(evidence), scale)
     spans = [span_of(fitter.scores(model, table.negatives()).negative) for model in (*models, whole)]
@@ -74,3 +81,11 @@ def _rescaled(evidence: Evidence, spans: list[Span]) -> float:
     *own, (mean, deviation) = spans
     standard = [(t - at) / width for t, (at, width) in zip(evidence.rounds.thresholds, own, strict=True)]
     return mean + deviation * float(np.mean(standard))
+
+
+STRATEGIES["oob"] = Strategy(
+    out_of_bootstrap,
+    "the paper's mean over random rounds",
+    promises=lambda plan: plan.delta is not None,
+    rule=round_rule,
+)

@@ -7,8 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.estimators._table import Table, possible_folds
-from taufpl.estimators.strategies._base import Fitter, Outcome, Plan, evidence_from_counts, largest
+from taufpl.estimators._reading import possible_folds
+from taufpl.estimators._table import Table
+from taufpl.estimators.strategies._base import (
+    STRATEGIES,
+    Fitter,
+    Outcome,
+    Plan,
+    Strategy,
+    evidence_from_counts,
+    largest,
+)
 from taufpl.thresholding import Sample, TrainQuantile
 
 
@@ -22,7 +31,7 @@ def train_quantile(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     with table.folds(possible_folds(plan.n_folds, table), plan.seed) as parts:
         counts = np.sum(list(parts.map(count)), axis=0)
     evidence = tuple(
-        evidence_from_counts(threshold, tau, plan, n_false, table.n_negative_units, n_caught, table.n_positive)
+        evidence_from_counts(plan, tau, threshold, (n_false, table.n_negative_units, n_caught, table.n_positive))
         for threshold, tau, (n_false, n_caught) in zip(thresholds, plan.taus, counts.tolist(), strict=True)
     )
     return Outcome((model,), evidence, scale)
@@ -40,3 +49,8 @@ def _count_above_train_quantile(
 
 def _train_thresholds(scores: Sample, taus: tuple[float, ...]) -> list[float]:
     return [TrainQuantile(tau).choose(scores).threshold for tau in taus]
+
+
+STRATEGIES["train"] = Strategy(
+    train_quantile, "the quantile of the training negatives, optimistic", promises=lambda plan: False
+)

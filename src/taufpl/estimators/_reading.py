@@ -1,11 +1,7 @@
-"""What is known of rows beside their features: their classes, which belong together, when they came, which are copies.
+"""The data of a fit, read and checked: rows wherever they are, their classes, which belong together, when they came.
 
 A unit is what the guarantee counts: a row, or, where groups are given, all rows of a group. Units never lie on both
 sides of a division, and each gives the threshold one negative.
-
-Copies are no new evidence. Rows of a few levels are often equal by chance, but then rows that come twice, three times
-and so on follow a pattern that copies do not. And a number with many digits does not come twice by chance: rows that
-share it, and everything else, and that nobody else shares it with, are one observation.
 """
 
 from __future__ import annotations
@@ -14,29 +10,23 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from taufpl._row_hashes import row_hashes, times_by_chance
+from taufpl._row_hashes import copies_among, is_missing
 from taufpl._sklearn import safe_indexing
+from taufpl._types import Array, Mask, Rows
+from taufpl.estimators._table import Scores, Table
 from taufpl.exceptions import PositiveLabelWarning, RepeatedRowsWarning
+from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
 
-Rows = NDArray[np.intp]
-
-# Rows count as copies where chance would bring about fewer pairs than this in the whole table.
-_CHANCE = 0.05
-# Values lie closer in some parts of a range than in others: pairs meet this much more often than evenly spread ones.
-_CROWDING = 4.0
-# Columns that are looked at: the first ones.
-_MOST_COLUMNS = 100
-# The smallest gap is one step, or a few.
-_DIVISORS = (1, 2, 3, 4)
-_MOST_DECIMALS = 12
-_MOST_STEPS = 1e11
+# Arrays of a fitted linear model, which follow X where scikit-learn is told that they should.
+_FOLLOWING = ("coef_", "intercept_", "thresholds_")
 # Labels whose larger one everybody takes for positive, in any numeric type: True is 1, and 1.0 is 1.
 _USUAL = ([0, 1], [-1, 1])
 # Frames between the line of the user and the place where its labels are read.
@@ -45,57 +35,34 @@ _INSIDE = ("taufpl.", "sklearn.", "contextlib")
 
 @dataclass(frozen=True, slots=True)
 class TwoClasses:
-    """The labels of a binary problem, and which rows have them.
+    """The label of negatives and that of positives, and which rows have them, ascending."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (2,)
-        The label of negatives, then that of positives.
-    positive_rows, negative_rows : ndarray of int
-    """
-
-    classes: NDArray[Any]
-    positive_rows: NDArray[np.intp]
-    negative_rows: NDArray[np.intp]
+    classes: Array
+    positive_rows: Rows
+    negative_rows: Rows
 
 
-def split_labels(y: NDArray[Any], pos_label: Any = None) -> TwoClasses:
-    """Tell positives from negatives.
+def split_labels(y: Array, pos_label: Any = None) -> TwoClasses:
+    """Tell positives from negatives: `pos_label`, or, where it is None, the second of the two labels in sorted order.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Two different labels.
-    pos_label : label, default=None
-        Which of them is positive; None takes the second in sorted order.
-
-    Raises
-    ------
-    ValueError
-        If there are not exactly two labels, or `pos_label` is not one of them.
-
-    Warns
-    -----
-    PositiveLabelWarning
-        If `pos_label` is None and the labels are other than 0 and 1, -1 and 1, or False and True.
+    None warns where the labels are other than 0 and 1, -1 and 1, or False and True.
     """
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     labels, codes = np.unique(y, return_inverse=True)
     positive = _positive_place(labels, kind, pos_label, len(y))
-    return TwoClasses(
-        labels[[1 - positive, positive]], np.flatnonzero(codes == positive), np.flatnonzero(codes != positive)
-    )
+    is_positive = codes == positive
+    return TwoClasses(labels[[1 - positive, positive]], np.flatnonzero(is_positive), np.flatnonzero(~is_positive))
 
 
-def order_labels(labels: NDArray[Any], pos_label: Any, n_rows: int) -> NDArray[Any]:
+def order_labels(labels: Array, pos_label: Any, n_rows: int) -> Array:
     """The label of negatives, then that of positives, from the distinct labels of `n_rows` rows, ascending."""
     check_classification_targets(labels)
     positive = _positive_place(labels, type_of_target(labels, input_name="y"), pos_label, n_rows)
     return labels[[1 - positive, positive]]
 
 
-def _positive_place(labels: NDArray[Any], kind: str, pos_label: Any, n_rows: int) -> int:
+def _positive_place(labels: Array, kind: str, pos_label: Any, n_rows: int) -> int:
     """Which of the distinct labels is that of positives: 0 or 1."""
     if len(labels) > 2 or kind != "binary":
         raise ValueError(
@@ -130,7 +97,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def count_labels(labels: NDArray[Any]) -> dict[Any, int]:
+def count_labels(labels: Array) -> dict[Any, int]:
     """Distinct labels of rows in memory, and how many rows have each."""
     if labels.dtype.kind == "O":  # which need not have an order
         return Counter(labels.tolist())
@@ -138,7 +105,7 @@ def count_labels(labels: NDArray[Any]) -> dict[Any, int]:
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def check_known(counts: dict[Any, int], classes: NDArray[Any]) -> None:
+def check_known(counts: dict[Any, int], classes: Array) -> None:
     """Refuse labels that a fitted model does not know, and rows without any negative."""
     known = classes.tolist()
     strange = [label for label in counts if label not in known]
@@ -153,16 +120,9 @@ def check_known(counts: dict[Any, int], classes: NDArray[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of all rows of X.
+    """The units of all rows of X: codes of their groups, of their times, ascending, and of copies, -1 without any.
 
-    Attributes
-    ----------
-    groups : ndarray of int or None
-        For each row the code of its group; None: every row is a unit.
-    times : ndarray of int or None
-        For each row its place in time, equal for equal times; None: rows have no order.
-    copies : ndarray of int or None
-        For each row a code that identical rows share, -1 for rows that are like no other; None: there are none.
+    None stands for rows that are units by themselves, that have no order, and that have no copies.
     """
 
     groups: Rows | None = None
@@ -189,11 +149,11 @@ class Units:
         _, first = np.unique(self.groups[drawn], return_index=True)
         return np.sort(drawn[first])
 
-    def with_all(self, rows: Rows, among: Rows) -> NDArray[np.bool_]:
+    def with_all(self, rows: Rows, among: Rows) -> Mask:
         """Which rows of `among` belong to a unit of `rows`."""
         return np.isin(self.of(among), self.of(rows))
 
-    def deal(self, rows: Rows, is_positive: NDArray[np.bool_], n_folds: int, seed: int) -> Rows:
+    def deal(self, rows: Rows, is_positive: Mask, n_folds: int, seed: int) -> Rows:
         """The fold of each row: groups are dealt out so that each fold has its share of both classes.
 
         Groups with many positives come first, then those with many negatives, in an order that runs to and fro over the
@@ -225,13 +185,7 @@ class Units:
 
 
 def read_units(groups: Any, order: Any, n_rows: int) -> Units:
-    """Groups and times as they were given, checked and coded.
-
-    Raises
-    ------
-    ValueError
-        One has another length than X, or misses a value.
-    """
+    """Groups and times as they were given, checked and coded."""
     times = _codes("order", order, n_rows)
     if times is not None and any(isinstance(each, str | bytes) for each in np.asarray(order).ravel()[:1].tolist()):
         raise ValueError("order must hold numbers or dates, got texts: sorted by the alphabet, 10 would come before 9.")
@@ -245,7 +199,7 @@ def _codes(name: str, values: Any, n_rows: int) -> Rows | None:
     array = np.asarray(values)
     if array.shape != (n_rows,):
         raise ValueError(f"{name} must have one entry a row of X, {n_rows}; got an array of shape {array.shape}.")
-    missing = _is_missing(array)
+    missing = np.array([is_missing(each) for each in array]) if array.dtype.kind == "O" else array != array
     if missing.any():
         raise ValueError(
             f"{name} must have a value for every row; {int(missing.sum())} are missing, first in row "
@@ -258,31 +212,10 @@ def _codes(name: str, values: Any, n_rows: int) -> Rows | None:
     return codes.astype(np.intp)
 
 
-def _is_missing(array: NDArray[Any]) -> NDArray[np.bool_]:
-    if array.dtype.kind in "mM":
-        return np.isnat(array)
-    if array.dtype.kind == "O":
-        return np.array([_is_no_value(each) for each in array.tolist()])
-    return array != array
-
-
-def _is_no_value(value: Any) -> bool:
-    """None, NaN, and what pandas has for them."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
-
-
 def find_copies(X: Any, negative_rows: Rows) -> Rows | None:
     """For each row a code that it shares with its copies among the negatives, -1 where it has none; warns of copies.
 
-    Parameters
-    ----------
-    X : array-like, sparse matrix or frame
-        What cannot be made a table of it, such as a list of images, is not looked at.
-    negative_rows : ndarray of int
-
-    Returns
-    -------
-    ndarray of int, or None where nothing repeats
+    None where nothing repeats, and where X cannot be made a table of, such as a list of images.
     """
     table = _as_table(X)
     codes = None if table is None else copies_among(safe_indexing(table, negative_rows))
@@ -301,29 +234,6 @@ def find_copies(X: Any, negative_rows: Rows) -> Rows | None:
     return copies
 
 
-def copies_among(X: Any) -> Rows | None:
-    """For each row a code that it shares with its copies, -1 where it has none; None where there are no copies.
-
-    Equal rows are copies in two cases. Rows come k times more often than independent rows can, for some k
-    (`times_by_chance`). Or they have numbers that no other row has, with enough digits that the chance for two rows to
-    meet there, in the two columns with the most digits, times the number of all pairs of rows is under 0.05.
-    """
-    _, codes, counts = np.unique(row_hashes(X), return_inverse=True, return_counts=True)
-    n_equal = counts[codes]
-    if n_equal.max(initial=0) < 2:
-        return None
-    times, most = times_by_chance(counts)
-    chances = np.ones((codes.size, 2))  # of two rows to meet in the column with the most digits, and in the next one
-    for values in _numbers(X):
-        _, places, holders = np.unique(values, return_inverse=True, return_counts=True)
-        alone = (n_equal > 1) & (holders[places] == n_equal) & np.isfinite(values)
-        if alone.any():
-            lowest = np.sort(np.column_stack((chances[alone], np.full(alone.sum(), _chance_to_meet(values)))), axis=1)
-            chances[alone] = lowest[:, :2]
-    is_copy = (chances.prod(axis=1) * codes.size**2 / 2 < _CHANCE) | (times > most)[n_equal]
-    return np.where(is_copy, codes, -1) if is_copy.any() else None
-
-
 def _as_table(X: Any) -> Any:
     """Rows and columns: a frame or matrix as it is, lists as an array, and a list of texts as one column."""
     if len(getattr(X, "shape", ())) == 2:
@@ -335,29 +245,94 @@ def _as_table(X: Any) -> Any:
     return array if array.ndim == 2 else array[:, np.newaxis] if array.ndim == 1 else None
 
 
-def _chance_to_meet(values: NDArray[np.float64]) -> float:
-    """Probability for two rows to share a number by chance, from the range of a column and the step of its values."""
-    different = np.unique(values[np.isfinite(values)])
-    if different.size < 2:
-        return 1.0
-    gaps = np.diff(different)
-    steps = [gaps.min() / divisor for divisor in _DIVISORS] + [10.0**-decimals for decimals in range(_MOST_DECIMALS)]
-    # Whole numbers, rounded ones, and both after a change of scale are multiples of a step.
-    step = next((each for each in steps if _are_whole(gaps / each)), None)
-    if step is None:
-        single = np.array_equal(different, different.astype(np.float32))
-        step = float(np.finfo(np.float32 if single else np.float64).eps * np.median(np.abs(different)))
-    return min(1.0, float(_CROWDING * step / (different[-1] - different[0])))
+def possible_folds(wanted: int, table: Table) -> int:
+    """As many folds as are wanted, or as every one of them can have a unit of each class."""
+    fewest = min(table.n_positive_units, table.n_negative_units)
+    if fewest < 2:
+        counts = ((table.n_positive_units, "positive"), (table.n_negative_units, "negative"))
+        got = " and ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counts)
+        raise ValueError(
+            f"cross-validation needs at least 2 rows of each class, got {got}. Give more rows; or give reg, and for "
+            'kernels gamma, as numbers with threshold="np", which takes no folds.'
+        )
+    return min(wanted, fewest)
 
 
-def _are_whole(ratios: NDArray[np.float64]) -> bool:
-    """Whether these are whole numbers, but for rounding; ones beyond all digits say nothing."""
-    return bool(ratios.max() < _MOST_STEPS and np.max(np.abs(ratios - np.rint(ratios))) < 1e-3)
+@contextmanager
+def make_table(
+    estimator: Any, X: Any, y: Any, groups: Any = None, order: Any = None, params: dict[str, Any] | None = None
+) -> Iterator[Table]:
+    """All rows of a fit, checked; remote rows are let go of at the end, whatever happens.
+
+    Sets `classes_`, `n_features_in_` and `feature_names_in_` of the estimator. Its `_read_table` reads rows in memory,
+    `_takes_remote` says whether it is fitted on X where it is, and `_check_remote` refuses what is for memory only.
+    """
+    if not (is_remote(X) and estimator._takes_remote(X)):
+        yield estimator._read_table(X, y, groups, order, params)
+        return
+    from taufpl.estimators.remote import open_table
+
+    refuse_units(groups, order)
+    if params:
+        raise ValueError(f"remote rows take no parameters of fit, got {sorted(params)}.")
+    estimator._check_remote()
+    with open_table(estimator, X, y) as table:
+        yield table
+    if get_config()["array_api_dispatch"] and hasattr(estimator, "coef_"):
+        follow(estimator, X)
 
 
-def _numbers(X: Any) -> Iterator[NDArray[np.float64]]:
-    """Columns of numbers; none of sparse rows, whose weights of words have many digits and are counts all the same."""
-    for place in range(0 if hasattr(X, "tocsr") else min(X.shape[1], _MOST_COLUMNS)):
-        values = np.asarray(X.iloc[:, place] if hasattr(X, "iloc") else X[:, place])
-        if values.dtype.kind in "iuf":
-            yield values.astype(np.float64)
+@contextmanager
+def score_table(estimator: Any, scores: Any, X: Any, y: Any, groups: Any, plan: Any) -> Iterator[tuple[Table, Scores]]:
+    """Rows that a fitted scorer has not seen, with their scores: one negative of each group, and all positives.
+
+    Without y all rows are negatives.
+    """
+    if not is_remote(scores):
+        yield estimator._read_scores(scores, X, y, groups, plan)
+        return
+    from taufpl.estimators.remote import open_scores
+
+    refuse_units(groups, None)
+    with open_scores(scores, y, to_numpy(estimator.classes_)) as opened:
+        yield opened
+
+
+def follow(estimator: Any, array: Any) -> None:
+    """Put the arrays of a fitted model into the library of an array and on its device, unless that is NumPy."""
+    for name in _FOLLOWING if is_foreign_array(array) else ():
+        if name in vars(estimator):
+            setattr(estimator, name, like(array, getattr(estimator, name)))
+
+
+def in_memory(name: str, X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Rows and labels for what computes in this process: arrays of other libraries are copied, collections refused."""
+    if is_remote(X):
+        if not is_foreign_array(X):
+            raise TypeError(
+                f"{needs_memory(name)} X is a {type(X).__module__.partition('.')[0]} collection, {type(X).__name__}: "
+                "give X.compute(), or a sample of its rows, where that fits."
+            )
+        from taufpl.operators.remote import rows_on_host
+
+        X = rows_on_host(X)
+    return X, to_numpy(y) if is_foreign_array(y) else y
+
+
+def needs_memory(name: str) -> str:
+    """What to say of an estimator or a function that takes no remote rows."""
+    return (
+        f"{name} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, TauFPLRankerCV, "
+        "TauFPLClassifier and TopPush take remote rows."
+    )
+
+
+def refuse_units(groups: Any, order: Any) -> None:
+    """Refuse groups and times of remote rows."""
+    for name, given in (("groups", groups), ("order", order)):
+        if given is not None:
+            raise ValueError(
+                f"{name} is for rows in memory, and X is remote. Fit on a sample of the rows in memory; or divide them "
+                "yourself, fit a ranker on one part, and give it to NeymanPearsonClassifier(cv='prefit') with one "
+                "negative of each group of the other part."
+            )
