@@ -6,7 +6,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from recall_cases import partly_separable
-from taufpl.estimators import ArrayTable, AutoFitter, _fitters, split_labels
+from taufpl.estimators import ArrayTable, AutoFitter, split_labels
+from taufpl.estimators.rankings import _candidates
 from taufpl.estimators.rankings._candidates import held_out_share
 from taufpl.operators import as_operator
 
@@ -33,7 +34,7 @@ def shares_by_hand(name, n_folds, *, twice):
 @pytest.mark.parametrize("n_folds", [2, 5])
 @pytest.mark.parametrize("twice", [True, False])
 def test_few_rows_are_divided_into_folds_twice(monkeypatch, n_folds, twice):
-    monkeypatch.setattr(_fitters, "FEW_ROWS", ROWS.size if twice else ROWS.size - 1)
+    monkeypatch.setattr(_candidates, "FEW_ROWS", ROWS.size if twice else ROWS.size - 1)
     fitter = AutoFitter(TAU, n_folds)
     fitter.prepare(TABLE.part(np.sort(ROWS)))
     selection = fitter.selection

@@ -176,7 +176,7 @@ def test_large_data_are_spared_the_support_vector_machines(monkeypatch):
     X, y = partly_separable(n=600, m=150)
 
     def families(limit):
-        monkeypatch.setattr("taufpl.estimators._fitters.LARGE", limit)
+        monkeypatch.setattr("taufpl.estimators.rankings._candidates.LARGE", limit)
         model = TauFPLClassifier(0.05, threshold="train", cv=2, random_state=0).fit(X, y)
         return {name.split("(")[0].removeprefix("screened ") for name in model.selection_["candidate"]}
 

@@ -28,7 +28,7 @@ from taufpl import (
     TauFPLRanker,
 )
 from taufpl.estimators import SolverChoice
-from taufpl.estimators._fitters import PaperFitter
+from taufpl.estimators._search import PaperFitter
 from taufpl.estimators.remote import BlockTable
 from taufpl.estimators.remote._divisions import HeldOut
 from taufpl.estimators.strategies import STRATEGIES, Plan

@@ -3,7 +3,6 @@
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._classifier import TauFPLClassifier
 from taufpl.estimators._clone_fitter import known_positive, last_step, steps_and_last, transformed
-from taufpl.estimators._fitters import AutoFitter
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SOLVER_CONSTRAINTS,
@@ -24,6 +23,7 @@ from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
 from taufpl.estimators._search import reg_grid
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
+from taufpl.estimators.rankings import AutoFitter
 
 __all__ = [
     "REG_CONSTRAINT",

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl._types import Array, Vector
-from taufpl.estimators._fitters import AutoFitter, PaperFitter
 from taufpl.estimators._linear import (
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
@@ -21,8 +20,10 @@ from taufpl.estimators._linear import (
 )
 from taufpl.estimators._predictions import finite, linear_scores
 from taufpl.estimators._reading import follow, make_table
+from taufpl.estimators._search import PaperFitter
 from taufpl.estimators._table import Table
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
+from taufpl.estimators.rankings import AutoFitter
 from taufpl.thresholding import Evidence
 
 

@@ -1,8 +1,9 @@
-"""The search for reg, and for the shares of negatives and positives to train on, on held-out folds."""
+"""The search for reg, and for the shares of negatives and positives to train on, on held-out folds, and its fitter."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +16,18 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from taufpl._types import Array, Vector
-from taufpl.estimators._linear import SolverChoice
-from taufpl.estimators._table import Parts, Table
+from taufpl.estimators._linear import SolverChoice, solve_ranking
+from taufpl.estimators._table import LinearModel, Parts, Ranking, Table
 from taufpl.estimators.rankings import rank
-from taufpl.problem import top_count
+from taufpl.estimators.strategies import LinearFitter
+from taufpl.problem import BaseRankingProblem, top_count
 from taufpl.solvers import Result
 from taufpl.thresholding import share_above
 
 # Largest and smallest reg of `regs=10`; where the best value lies outside, the grid grows.
 _LARGEST, _SMALLEST = 1e1, 1e-5
+# Shares of positives above a threshold do not tell finer gaps apart.
+SEARCH_TOL = 1e-3
 # Values of positive_share that "cv" tries, the simplest first.
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 
@@ -240,3 +244,38 @@ def run_fold(
     # A dual pair that stayed with remote rows is gone with the problem.
     first, last = (each if each.alpha is not None else None for each in (results[0], results[-1]))
     return FoldPath(scores, seconds, passes, first, last)
+
+
+class PaperFitter(LinearFitter):
+    """Fits the ranking of the paper, with reg and tau_scale given or searched for."""
+
+    learns_from_neighbours = True
+
+    def __init__(
+        self, tau: float, tau_scale: float | str, reg: float | str, choice: SolverChoice, regs: int | ArrayLike, cv: int
+    ) -> None:
+        self.tau, self.given = tau, (reg, tau_scale)
+        self.reg, self.tau_scale = (math.nan if isinstance(each, str) else float(each) for each in self.given)
+        self.choice, self.regs, self.cv = choice, regs, cv
+        # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
+        self.cv_results: dict[str, Array] | None = None
+        self.first: tuple[Ranking, BaseRankingProblem] | None = None
+
+    def prepare(self, table: Table) -> None:
+        """Choose reg and tau_scale on folds of these rows, where they are not given."""
+        if "cv" not in self.given:
+            return
+        reg, tau_scale = self.given
+        rough = replace(self.choice, tol=max(self.choice.tol, SEARCH_TOL))
+        regs = self.regs if reg == "cv" else [self.reg]
+        search = search_ranking(table, self.tau, rough, tau_scale=tau_scale, regs=regs, cv=self.cv)
+        best = search.best()
+        self.cv_results = search.table()
+        self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
+
+    def fit(self, table: Table, near: LinearModel | None = None) -> LinearModel:
+        """Solve on these rows."""
+        with table.problem(top_count(self.tau_scale * self.tau, table.n_negative), self.reg) as problem:
+            ranking = solve_ranking(problem, self.choice, table.start(near))
+        self.first = self.first or (ranking, problem)
+        return table.model(ranking)

@@ -20,7 +20,7 @@ from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, Strategy, choose_strategy, held_out_count
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import to_numpy
-from taufpl.thresholding import Evidence, JointOrderStatistic
+from taufpl.thresholding import Evidence
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "threshold": [StrOptions({"auto", *STRATEGIES})],
@@ -82,9 +82,8 @@ class ThresholdedMixin(ABC):
         """
         check_is_fitted(self)
         plan = self._plan()
-        rule = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient)
         with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
-            evidence = fresh_evidence(table, scores, rule.choose_all(scores.negative))
+            evidence = fresh_evidence(table, scores, plan.guarantee.choose_all(scores.negative))
         self._keep_evidence(evidence, self._score_rounding)
         return self
 

@@ -14,8 +14,7 @@ from scipy.stats import rankdata
 
 from taufpl._types import Array, Rows
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._fitters import SEARCH_TOL
-from taufpl.estimators._search import RankingSearch, RegSearch, Setting, leading_end, make_grid
+from taufpl.estimators._search import SEARCH_TOL, RankingSearch, RegSearch, Setting, leading_end, make_grid
 from taufpl.estimators.kernel._rows import make_rows
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, Rows, Vector
+from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import SolverChoice
+from taufpl.estimators._table import LinearModel
 from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall, mean_and_variances
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
+from taufpl.estimators.strategies import LinearFitter
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import Sample, share_above
@@ -58,6 +62,68 @@ _FEW_FEATURES = 64
 _NEIGHBOURS = (0.5, 1.0, 2.0)
 # Most candidates that are averaged.
 _MOST_KEPT = 5
+# Values of X, stored ones if it is sparse, from which on no candidate may take a multiple of X in memory.
+LARGE = 20_000_000
+# Up to this many rows a second division into folds is taken: which rows happen to share a fold moves the order of the
+# candidates most where rows are few, and there it costs little.
+FEW_ROWS = 4_000
+
+
+class AutoFitter(LinearFitter):
+    """Fits the candidates that held-out folds could not tell from the best, and averages them."""
+
+    def __init__(self, tau: float, cv: int) -> None:
+        self.tau, self.cv = tau, cv
+        self.kept: list[Name] = []
+        self.selection: dict[str, Any] = {}
+
+    def prepare(self, table: ArrayTable) -> None:
+        """Judge all candidates on folds of these rows, which are divided twice where they are few."""
+        folds = table.split(self.cv)
+        if table.n_positive + table.n_negative <= FEW_ROWS:
+            folds += table.split(self.cv, seed=0)
+        # By all of X, not by the rows of a fold: every fold must have the same candidates.
+        judged = list(folds.map(partial(_judge, tau=self.tau, frugal=table.X.size > LARGE)))
+        names = list(judged[0])
+        shares = np.array([[fold[name] for fold in judged] for name in names])
+        mean = shares.mean(axis=1)
+        kept = as_good_as_best(mean, table.n_positive)
+        self.kept = [names[index] for index in kept]
+        simplest = max(mean[index] for index, name in enumerate(names) if name[0] == "logistic")
+        self.selection = {
+            "candidate": [f"{name[0]}({', '.join(f'{x:g}' for x in name[1:])})" for name in names],
+            "mean_share": mean,
+            "std_share": shares.std(axis=1, ddof=1) if len(folds) > 1 else np.zeros(len(names)),
+            "over_logistic": mean - simplest,
+            "kept": np.isin(np.arange(len(names)), kept),
+        }
+
+    def fit(self, table: ArrayTable, near: Any = None) -> LinearModel:
+        """Fit what was kept on these rows."""
+        found, moments = _find(table, self.tau, self.kept)
+        return LinearModel(average(list(found.values()), moments))
+
+
+def _judge(train: ArrayTable, held_out: ArrayTable, *, tau: float, frugal: bool) -> dict[Name, float]:
+    """Held-out share of every candidate on one fold."""
+    found, _ = _find(train, tau, frugal=frugal)
+    judged = held_out.compact()
+    shares = {}
+    for name, coef in found.items():
+        scores = judged.scores(coef)
+        shares[name] = held_out_share(scores.positive, scores.negative, tau)
+    return shares
+
+
+def _find(
+    table: ArrayTable, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
+) -> tuple[dict[Name, Vector], NegativeMoments]:
+    """Candidates on a copy of these rows of X, positives first."""
+    part, cut = table.X[table.by_class], table.n_positive
+    # Candidates choose k and reg themselves.
+    problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, part.shape[0]), 1, 1.0)
+    moments = NegativeMoments.of(problem)
+    return find_candidates(part, problem, moments, tau, wanted, frugal=frugal), moments
 
 
 def find_candidates(

@@ -57,6 +57,11 @@ class Plan:
         """Held-out negatives that a guarantee takes; of several tolerances, what sharing delta equally would take."""
         return negatives_needed(min(self.taus), self.bound_delta / len(self.taus))
 
+    @property
+    def guarantee(self) -> JointOrderStatistic:
+        """The rule that chooses all thresholds with a guarantee."""
+        return JointOrderStatistic(self.taus, self.bound_delta, self.insufficient)
+
 
 class Fitter(ABC):
     """A way to fit models on tables, and to score others; what is not said otherwise holds for rankings."""
@@ -132,7 +137,7 @@ class Strategy:
     def calibrate(self, scores: Scores, plan: Plan) -> tuple[Evidence, ...]:
         """Thresholds of a fitted scorer, from scores of rows that it has not seen."""
         if self.promises(plan):
-            return JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient).choose_all(scores.negative)
+            return plan.guarantee.choose_all(scores.negative)
         positive = scores.positive if scores.positive.size else None
         return tuple(self.rule(plan)(tau).choose(scores.negative, positive) for tau in plan.taus)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from taufpl.estimators._table import Table
 from taufpl.estimators.strategies._base import STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
-from taufpl.thresholding import Evidence, JointOrderStatistic, negatives_needed, simultaneous_ranks
+from taufpl.thresholding import Evidence, negatives_needed, simultaneous_ranks
 
 # Positives that a model without them has to score: they tell the recall to three percentage points either way.
 _ENOUGH_POSITIVES = 1000
@@ -28,7 +28,7 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         fitter.prepare(train)
         model = fitter.fit(train)
         scores = fitter.scores(model, held_out)
-        evidence = JointOrderStatistic(plan.taus, plan.bound_delta, plan.insufficient).choose_all(scores.negative)
+        evidence = plan.guarantee.choose_all(scores.negative)
         scale = largest(scores.negative)
         # Late ones tell more of tomorrow than early ones; a few that are held out with their groups tell little.
         enough = 1 if table.is_ordered else min(_MANY, train.n_positive_units)
