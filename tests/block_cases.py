@@ -9,7 +9,7 @@ import pytest
 
 from projection_cases import FAMILIES
 from taufpl.operators.remote import LocalBlocks, as_block
-from taufpl.problem.remote import BlockRankingProblem, labelled
+from taufpl.problem.remote import BlockRankingProblem
 from taufpl.projection.remote import ProjectionTask, Source
 
 # Infinite entries do not occur among scores, and subnormal ones are lost beside the rounding of the others.
@@ -75,7 +75,8 @@ def block_problem(X, y, k, reg, ends=(), convert=lambda part: part):
     for start, stop in pairwise(bounds):
         block = as_block(convert(X[start:stop]))
         blocks.append(block)
-        states.append(labelled(block, y[start:stop] > 0))
+        positive = block.asarray(y[start:stop] > 0)
+        states.append({"positive": block.xp.nonzero(positive)[0], "is_negative": ~positive})
     return BlockRankingProblem(LocalBlocks(blocks, states), int((y > 0).sum()), int((y <= 0).sum()), k, reg)
 
 

@@ -11,5 +11,5 @@ Array = NDArray[Any]
 Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Matrix = NDArray[np.float64]
-Rows = NDArray[np.intp]  # positions, mostly of rows
+RowIndices = NDArray[np.intp]  # positions, mostly of rows
 Vector = NDArray[np.float64]

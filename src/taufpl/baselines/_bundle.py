@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack, qr
 
-from taufpl._types import Matrix, Rows, Vector
+from taufpl._types import Matrix, RowIndices, Vector
 
 # Planes that had no weight for this number of iterations are dropped.
 _MAX_AGE = 50
@@ -119,7 +119,9 @@ def minimise_model(
             support, weights = np.append(support, highest), np.append(weights, 0.0)
 
 
-def _settle(planes: Matrix, offsets: Vector, reg: float, support: Rows, weights: Vector) -> tuple[Rows, Vector, Vector]:
+def _settle(
+    planes: Matrix, offsets: Vector, reg: float, support: RowIndices, weights: Vector
+) -> tuple[RowIndices, Vector, Vector]:
     """Move to the optimum on the support, leaving planes behind whose weights reach zero on the way."""
     while support.size > 1:
         target, coef = _affine_optimum(planes[support], offsets[support], reg)

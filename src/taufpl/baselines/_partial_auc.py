@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
 from taufpl.baselines._scorer import BaselineScorer
@@ -52,7 +52,7 @@ def partial_auc_piece(scores: Vector, m: int, k: int) -> tuple[Vector, float]:
     return weights, float(m * k - passed.sum()) / (m * k)
 
 
-def highest(scores: Vector, k: int) -> Rows:
+def highest(scores: Vector, k: int) -> RowIndices:
     """Indices of the k highest scores, from the lowest of them up.
 
     Examples

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.baselines._scorer import BaselineScorer, combine_rows, stacked_scores
 from taufpl.problem import RankingProblem, conjugate_gradients
 from taufpl.solvers import Record, line_search
@@ -31,8 +31,8 @@ class PairLoss:
     def __init__(self, scores: Vector, m: int) -> None:
         # Only differences count: sums of squares lose fewer digits around zero.
         centred = scores - scores.mean()
-        self._positives: Rows = np.argsort(centred[:m])
-        self._negatives: Rows = m + np.argsort(centred[m:])
+        self._positives: RowIndices = np.argsort(centred[:m])
+        self._negatives: RowIndices = m + np.argsort(centred[m:])
         self._scale = 1.0 / (m * (scores.size - m))
         self._positive, self._raised = centred[self._positives], centred[self._negatives] + 1.0
         n = self._raised.size

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._records import read_record
-from taufpl._types import Array, Rows
+from taufpl._types import Array, RowIndices
 from taufpl.cli._tables import arrow, guess_type
 from taufpl.persistence import ModelHeader
 
@@ -110,7 +110,7 @@ def _read_layout(kept: Any) -> Layout:
 
 
 def plan_columns(
-    table: Any, target: str, unused: Mapping[str, str], rows: Rows | None, *, guess_types: bool
+    table: Any, target: str, unused: Mapping[str, str], rows: RowIndices | None, *, guess_types: bool
 ) -> tuple[LayoutColumn, ...]:
     """Tell what each column of a pyarrow.Table is, from its type and its values; labels are not looked at.
 

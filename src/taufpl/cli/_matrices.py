@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 from sklearn.datasets import load_svmlight_file
 
-from taufpl._types import Array, Rows, Vector
+from taufpl._types import Array, RowIndices, Vector
 from taufpl.cli._data_file import DataFile
 
 _PAIR = re.compile(rb"(\d+):(\S+)")
@@ -49,7 +49,7 @@ def read_matrix(file: DataFile) -> LabelledMatrix:
     return matrix
 
 
-def dense_where_full(matrix: LabelledMatrix, rows: Rows | None) -> LabelledMatrix:
+def dense_where_full(matrix: LabelledMatrix, rows: RowIndices | None) -> LabelledMatrix:
     """The same matrix, dense where some rows, or all (None), store many values."""
     part = matrix.X if rows is None else matrix.X[rows]
     if matrix.is_sparse and part.nnz > _DENSE * math.prod(part.shape):

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from taufpl._sklearn import safe_indexing
-from taufpl._types import Array, Rows
+from taufpl._types import Array, RowIndices
 from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.preprocessing import LevelEncoder
@@ -55,7 +55,7 @@ class FitRows:
     positive: Any  # the label
     groups: Array | None = None
     times: Array | None = None
-    train: Rows | None = None  # the rows that the scorer learns from; None: all
+    train: RowIndices | None = None  # the rows that the scorer learns from; None: all
 
 
 def fit(data: FitRows, options: FitOptions) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from taufpl._types import Mask, Rows, Vector
+from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._reading import Units, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Table, Tally
 from taufpl.operators import Operator
@@ -28,7 +28,7 @@ class ArrayScores(Scores):
     positive: Sample
     negative: Sample
     values: Vector
-    rows: Rows
+    rows: RowIndices
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class ArrayTable(Table):
     """
 
     X: Any
-    positive_rows: Rows
-    negative_rows: Rows
+    positive_rows: RowIndices
+    negative_rows: RowIndices
     units: Units = field(default_factory=Units)
     operator: Operator | None = None
     n_jobs: int | None = None
@@ -77,12 +77,12 @@ class ArrayTable(Table):
         return self.units.count(self.negative_rows)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowIndices:
         """All rows, ascending."""
         return np.sort(self.by_class)
 
     @property
-    def by_class(self) -> Rows:
+    def by_class(self) -> RowIndices:
         """All rows, positives first."""
         return np.concatenate((self.positive_rows, self.negative_rows))
 
@@ -96,7 +96,7 @@ class ArrayTable(Table):
         """Whether these are all rows of X."""
         return self.operator is not None and self.n_positive + self.n_negative == self.operator.shape[0]
 
-    def part(self, rows: Rows) -> ArrayTable:
+    def part(self, rows: RowIndices) -> ArrayTable:
         """Some of these rows."""
         is_positive = np.isin(rows, self.positive_rows, assume_unique=True)
         return replace(self, positive_rows=rows[is_positive], negative_rows=rows[~is_positive])
@@ -118,14 +118,14 @@ class ArrayTable(Table):
         held_out = replace(self, positive_rows=self.units.one_each(unseen, seed), negative_rows=negatives)
         return nullcontext((train, held_out))
 
-    def _hold_out_random(self, n_held: int, seed: int) -> tuple[ArrayTable, Rows, ArrayTable]:
+    def _hold_out_random(self, n_held: int, seed: int) -> tuple[ArrayTable, RowIndices, ArrayTable]:
         """What trains, one negative of each of some random units, and all rows of these units."""
         rows, own = self.rows, np.unique(self.units.of(self.negative_rows))
         held = np.isin(self.units.of(rows), np.random.default_rng(seed).permutation(own)[:n_held])
         others = self.part(rows[held])
         return self.part(rows[~held]), self.units.one_each(others.negative_rows, seed), others
 
-    def _hold_out_latest(self, n_held: int, seed: int) -> tuple[ArrayTable, Rows, ArrayTable]:
+    def _hold_out_latest(self, n_held: int, seed: int) -> tuple[ArrayTable, RowIndices, ArrayTable]:
         """What trains, the latest negatives, and all rows that came as late, of units that do not train.
 
         A unit is as late as the one negative of it that is drawn at random: its last row would favour units with many
@@ -197,7 +197,7 @@ class ArrayTable(Table):
                 )
         return ArrayParts(pairs, self.n_jobs)
 
-    def _parts(self, pairs: list[tuple[Rows, Rows]], seed: int) -> AbstractContextManager[ArrayParts]:
+    def _parts(self, pairs: list[tuple[RowIndices, RowIndices]], seed: int) -> AbstractContextManager[ArrayParts]:
         """Tables of the rows that train, and of those held out: all positives, and one negative of each unit."""
         tables = []
         for train, rows in pairs:

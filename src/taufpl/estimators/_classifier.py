@@ -1,4 +1,4 @@
-"""The classifier of the paper, and one whose tolerance holds on new data."""
+"""The linear classifier under a tolerance."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
             self._keep_paper(fitter)
         else:
             self._keep_average(fitter)
-        # Of a tie that could flip, all but a tenth of what tau allows must be safe; a monstrous row must not count.
+        # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
         norm = table.norm_quantile(1.0 - 0.1 * self.tau)
         self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
         return self

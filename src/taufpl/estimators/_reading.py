@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from taufpl._row_hashes import copies_among, is_missing
 from taufpl._sklearn import safe_indexing
-from taufpl._types import Array, Mask, Rows
+from taufpl._types import Array, Mask, RowIndices
 from taufpl.estimators._table import Scores, Table
 from taufpl.exceptions import PositiveLabelWarning, RepeatedRowsWarning
 from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
@@ -38,8 +38,8 @@ class TwoClasses:
     """The label of negatives and that of positives, and which rows have them, ascending."""
 
     classes: Array
-    positive_rows: Rows
-    negative_rows: Rows
+    positive_rows: RowIndices
+    negative_rows: RowIndices
 
 
 def split_labels(y: Array, pos_label: Any = None) -> TwoClasses:
@@ -120,28 +120,25 @@ def check_known(counts: dict[Any, int], classes: Array) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of all rows of X: codes of their groups, of their times, ascending, and of copies, -1 without any.
+    """Which rows of X belong together, when they came, and which are copies of each other."""
 
-    None stands for rows that are units by themselves, that have no order, and that have no copies.
-    """
+    groups: RowIndices | None = None  # a code for the group of each row; None: every row is a unit by itself
+    times: RowIndices | None = None  # a code for the time of each row, ascending; None: rows have no order
+    copies: RowIndices | None = None  # a code for equal rows, -1 for rows that stand once; None: there are no copies
 
-    groups: Rows | None = None
-    times: Rows | None = None
-    copies: Rows | None = None
-
-    def of(self, rows: Rows) -> Rows:
+    def of(self, rows: RowIndices) -> RowIndices:
         """The unit of each of these rows."""
         return rows if self.groups is None else self.groups[rows]
 
-    def count(self, rows: Rows) -> int:
+    def count(self, rows: RowIndices) -> int:
         """How many units have one of these rows."""
         return rows.size if self.groups is None else np.unique(self.groups[rows]).size
 
-    def take(self, rows: Rows) -> Units:
+    def take(self, rows: RowIndices) -> Units:
         """The units of some rows, which are then counted from 0."""
         return Units(*(None if each is None else each[rows] for each in (self.groups, self.times, self.copies)))
 
-    def one_each(self, rows: Rows, seed: int) -> Rows:
+    def one_each(self, rows: RowIndices, seed: int) -> RowIndices:
         """One of these rows from each of their units, drawn at random, always the same of a unit; ascending."""
         if self.groups is None:
             return np.sort(rows)
@@ -149,11 +146,11 @@ class Units:
         _, first = np.unique(self.groups[drawn], return_index=True)
         return np.sort(drawn[first])
 
-    def with_all(self, rows: Rows, among: Rows) -> Mask:
+    def with_all(self, rows: RowIndices, among: RowIndices) -> Mask:
         """Which rows of `among` belong to a unit of `rows`."""
         return np.isin(self.of(among), self.of(rows))
 
-    def deal(self, rows: Rows, is_positive: Mask, n_folds: int, seed: int) -> Rows:
+    def deal(self, rows: RowIndices, is_positive: Mask, n_folds: int, seed: int) -> RowIndices:
         """The fold of each row: groups are dealt out so that each fold has its share of both classes.
 
         Groups with many positives come first, then those with many negatives, in an order that runs to and fro over the
@@ -169,7 +166,7 @@ class Units:
         folds[order] = to_and_fro[np.arange(codes.size) % to_and_fro.size]
         return folds[places]
 
-    def copies_caveat(self, train: Rows, held_out: Rows) -> str | None:
+    def copies_caveat(self, train: RowIndices, held_out: RowIndices) -> str | None:
         """A sentence where copies of held-out negatives lie among the training rows, or among themselves."""
         if self.copies is None:
             return None
@@ -192,7 +189,7 @@ def read_units(groups: Any, order: Any, n_rows: int) -> Units:
     return Units(_codes("groups", groups, n_rows), times)
 
 
-def _codes(name: str, values: Any, n_rows: int) -> Rows | None:
+def _codes(name: str, values: Any, n_rows: int) -> RowIndices | None:
     """For each row which of the different values it has, ascending."""
     if values is None:
         return None
@@ -212,7 +209,7 @@ def _codes(name: str, values: Any, n_rows: int) -> Rows | None:
     return codes.astype(np.intp)
 
 
-def find_copies(X: Any, negative_rows: Rows) -> Rows | None:
+def find_copies(X: Any, negative_rows: RowIndices) -> RowIndices | None:
     """For each row a code that it shares with its copies among the negatives, -1 where it has none; warns of copies.
 
     None where nothing repeats, and where X cannot be made a table of, such as a list of images.

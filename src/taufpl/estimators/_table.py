@@ -109,7 +109,7 @@ class Table(ABC):
 
     @abstractmethod
     def positive_folds(self, n_folds: int, n_used: int, seed: int) -> AbstractContextManager[Parts]:
-        """The first of some random folds of the positives: all other rows, and one positive of each unit of a fold."""
+        """The first of some random folds of the positives: rows without a fold's, and one positive of its units."""
 
     @abstractmethod
     def rounds(self, n_rounds: int, train_share: float, seed: int) -> AbstractContextManager[Parts]:

@@ -1,4 +1,4 @@
-"""What classifiers with a chosen threshold share: what they report, and how they are calibrated anew."""
+"""What classifiers with a chosen threshold share: the run of a strategy, what is reported, recalibration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
-from taufpl._types import Array, Rows, Vector
+from taufpl._types import Array, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels
 from taufpl.estimators._table import Scores, Table
@@ -87,7 +87,7 @@ class ThresholdedMixin(ABC):
         self._keep_evidence(evidence, self._score_rounding)
         return self
 
-    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> Rows | None:
+    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices | None:
         """The rows that `fit` would learn from, for those who prepare the rows beforehand.
 
         What is decided before a fit (which columns are used, how they are scaled) is part of the scorer: for "np" it

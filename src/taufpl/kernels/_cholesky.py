@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from taufpl._types import Array, Matrix, Rows, Vector
+from taufpl._types import Array, Matrix, RowIndices, Vector
 from taufpl.kernels._functions import Fill, Kernel
 from taufpl.operators import map_chunks, one_blas_thread, scratch
 
@@ -47,7 +47,7 @@ class PartialFactor:
     `path` is trace R / trace K after each pivot, `residual` the diagonal of R, up to rounding.
     """
 
-    pivots: Rows
+    pivots: RowIndices
     factor: Matrix
     path: Vector
     residual: Vector
@@ -65,7 +65,7 @@ def partial_cholesky(
     tol: float,
     pivoting: str,
     rng: np.random.Generator,
-    rows: Rows | None = None,
+    rows: RowIndices | None = None,
 ) -> PartialFactor:
     """Factor the kernel matrix of some rows, or of all, until trace R <= tol trace K, or to `n_components` pivots.
 
@@ -98,7 +98,7 @@ def _factorise(growing: _GrowingFactor, tol: float, greedy: bool, rng: np.random
 class _GrowingFactor:
     """A factor F that gets more columns, with the diagonal of the residual, K - F F'."""
 
-    def __init__(self, kernel: Kernel, X: Any, n_components: int, rows: Rows | None) -> None:
+    def __init__(self, kernel: Kernel, X: Any, n_components: int, rows: RowIndices | None) -> None:
         self.kernel, self.X = kernel, X
         self.rows = np.arange(X.shape[0]) if rows is None else rows
         self.own = X if rows is None else X[rows]
@@ -123,7 +123,7 @@ class _GrowingFactor:
         error = self.path[-1] if len(self.path) else 1.0
         return self.room > 0 and error > tol and bool(self.residual.max() > self.floor)
 
-    def residual_between(self, rows: Rows) -> Matrix:
+    def residual_between(self, rows: RowIndices) -> Matrix:
         """Block of the residual between rows; a diagonal entry that is rounding is corrected, to be no pivot again."""
         values = np.empty((len(rows), len(rows)))
         self._against(rows)(self.own[rows], values)
@@ -140,7 +140,7 @@ class _GrowingFactor:
         np.fill_diagonal(values, self.residual[rows])
         return values
 
-    def append(self, pivots: Rows, triangle: Matrix) -> None:
+    def append(self, pivots: RowIndices, triangle: Matrix) -> None:
         """Add the columns of some pivots, given the triangle that these have in them."""
         first, last = len(self.pivots), len(self.pivots) + len(pivots)
         fill = self._against(pivots)
@@ -178,7 +178,7 @@ class _GrowingFactor:
         factor = narrowed(self.factor, n_kept)
         return PartialFactor(self.pivots[:n_kept], factor, self.path[:n_kept], self.residual)
 
-    def _against(self, rows: Rows) -> Fill:
+    def _against(self, rows: RowIndices) -> Fill:
         return self.kernel.against(self.kernel.points(self.X, self.rows[rows]), np.float64)
 
     @property
@@ -225,7 +225,7 @@ class _GrowingFactor:
         )
 
 
-def _largest(residual: Vector, count: int) -> tuple[Rows, float]:
+def _largest(residual: Vector, count: int) -> tuple[RowIndices, float]:
     """Positions of the largest entries in ascending order, of equals the first; and the largest of the others."""
     if len(residual) <= count:
         return np.arange(len(residual)), -np.inf
@@ -235,7 +235,7 @@ def _largest(residual: Vector, count: int) -> tuple[Rows, float]:
     return np.sort(np.concatenate([above, equal])), outside
 
 
-def _draw(residual: Vector, floor: float, rng: np.random.Generator) -> Rows:
+def _draw(residual: Vector, floor: float, rng: np.random.Generator) -> RowIndices:
     """Independent rows, with probabilities in proportion to their residuals."""
     sums = np.cumsum(np.where(residual > floor, residual, 0.0))
     drawn = np.searchsorted(sums, rng.random(_BLOCK) * sums[-1], side="right")

@@ -11,7 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, fit_context
-from taufpl._types import Array, Rows, Vector
+from taufpl._types import Array, RowIndices, Vector
 from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
 from taufpl.kernels._estimator import KernelEstimator
 from taufpl.kernels._map import LandmarkMap
@@ -226,7 +226,7 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         diagonal = self._make_kernel(self.gamma_).diagonal(X)
         return np.maximum(diagonal - self._map.squared_lengths(X), 0.0)
 
-    def _choose(self, X: Any) -> tuple[Any, Vector, PartialFactor, Rows | None]:
+    def _choose(self, X: Any) -> tuple[Any, Vector, PartialFactor, RowIndices | None]:
         """Find the landmarks: the rows, k(x, x) of each, the factor of the candidates, and these; None: all rows."""
         X = self._validated(X, dtype=_DTYPES)
         kernel = self._make_kernel(self.gamma, X)
@@ -260,7 +260,9 @@ class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return tags
 
 
-def _candidates(n_rows: int, n_candidates: int | None, n_components: int, rng: np.random.Generator) -> Rows | None:
+def _candidates(
+    n_rows: int, n_candidates: int | None, n_components: int, rng: np.random.Generator
+) -> RowIndices | None:
     """Rows among which landmarks are chosen, ascending; None stands for all rows."""
     if n_candidates is None or n_rows <= max(n_candidates, n_components):
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
 
-from taufpl._types import Array, Rows, Vector
+from taufpl._types import Array, RowIndices, Vector
 from taufpl.kernels._scale import WITH_GAMMA, resolve_gamma
 from taufpl.operators import FixedRows, is_dense, map_chunks, square_sums, work_type
 
@@ -159,11 +159,11 @@ class Kernel:
         self._apply(squares)
         return squares
 
-    def points(self, X: Any, rows: Rows) -> Any:
+    def points(self, X: Any, rows: RowIndices) -> Any:
         """Some training rows as `between` and `against` take them for Y; "precomputed": their positions."""
         return rows if self.function == "precomputed" else X[rows]
 
-    def restrict(self, X: Any, rows: Rows) -> Any:
+    def restrict(self, X: Any, rows: RowIndices) -> Any:
         """The data of some training rows alone; "precomputed": their rows and columns of the kernel matrix."""
         return X[np.ix_(rows, rows)] if self.function == "precomputed" else X[rows]
 

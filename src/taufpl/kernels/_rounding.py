@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.kernels._functions import Kernel
 from taufpl.operators import FAR, is_dense, middle, square_sums
 
 
-def score_sizes(kernel: Kernel, X: Any, support: Rows, weights: Vector) -> Vector:
+def score_sizes(kernel: Kernel, X: Any, support: RowIndices, weights: Vector) -> Vector:
     """A number for each row that, times eps, bounds the rounding of its score.
 
     `support` are the rows of X with a weight c; X is the kernel matrix for a "precomputed" kernel.
@@ -38,7 +38,7 @@ def score_sizes(kernel: Kernel, X: Any, support: Rows, weights: Vector) -> Vecto
     return factor * float(weights @ lengths[support]) * lengths + constant * float(weights.sum())
 
 
-def _squares(gamma: float, X: Any, support: Rows) -> Vector:
+def _squares(gamma: float, X: Any, support: RowIndices) -> Vector:
     """Values of gamma |x - s|^2, s the middle about which distances from the support are computed; 0 for far rows.
 
     Of dense rows, two that are both beyond FAR have a distance by their difference, which rounds by no more than eps of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import paired_euclidean_distances, paired_manhattan_distances
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.operators import spread, square_sums
 
 WITH_GAMMA = frozenset({"rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid"})
@@ -66,7 +66,7 @@ def _distances(kernel: str, X: Any) -> Iterator[Vector]:
             yield ((some - others) ** 2 / np.where(total > 0, total, 1.0)).sum(axis=1)
 
 
-def _pairs(n_rows: int) -> tuple[Rows, Rows]:
+def _pairs(n_rows: int) -> tuple[RowIndices, RowIndices]:
     """Pairs of different rows: all where they are few, else a sample that depends on their number alone."""
     if n_rows * (n_rows - 1) // 2 <= _N_PAIRS:
         left, right = np.triu_indices(n_rows, 1)

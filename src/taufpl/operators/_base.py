@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.blas import dger
 
+from taufpl._types import Matrix, Vector
 from taufpl.operators import _spectral
 from taufpl.operators._row_factor import RowFactor, pivoted_cholesky
-from taufpl.operators._rows import Matrix, Rows, Vector
+from taufpl.operators._rows import Rows
 
 Index = NDArray[np.intp]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._kernels import _csr as kernels
+from taufpl._types import Matrix, Vector
 from taufpl.operators._base import Index, Operator, PassCount, add_square
 from taufpl.operators._dense import GROUP_VALUES, MOST_GROUPS, add_gram, parts
-from taufpl.operators._rows import Matrix, Vector
 from taufpl.operators._threads import n_threads, share
 
 # A group of rows must hold many more values than there are columns, or adding up the groups costs more than they do.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._kernels import _csr as triangles, _dense as kernels
+from taufpl._types import Array, Matrix, Vector
 from taufpl.operators._base import Index, Operator, PassCount
-from taufpl.operators._rows import Matrix, Vector
 from taufpl.operators._threads import n_threads, share
-
-Array = NDArray[Any]
 
 # Values of rows that are copied at a time, where rows must be copied: they stay in the second-level cache.
 _CHUNK_VALUES = 1 << 16

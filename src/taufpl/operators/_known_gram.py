@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
+from taufpl._types import Matrix
 from taufpl.operators._base import Index, PassCount
 from taufpl.operators._dense import DenseOperator
-from taufpl.operators._rows import Matrix
 
 
 class KnownGramOperator(DenseOperator):

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.utils.extmath import safe_sparse_dot
 
+from taufpl._types import Array
 from taufpl.operators._chunks import scratch
 from taufpl.operators._storage import square_sums
-
-Array = NDArray[Any]
 
 # Rows with scale |x - shift|^2 above this are far: products with each other round by more than distances may.
 FAR = 100.0

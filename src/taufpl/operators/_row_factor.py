@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from taufpl.operators._rows import Matrix, Vector
+from taufpl._types import Matrix, RowIndices, Vector
 
 if TYPE_CHECKING:
     from taufpl.operators._base import Operator
 
-Rows = NDArray[np.intp]
 
 # What is left of a squared row norm once it is this small, beside the largest one and for each row, is rounding.
 _ROUNDING = 10 * np.finfo(np.float64).eps
@@ -32,7 +30,7 @@ class RowFactor:
 
     source: Operator
     reduced: Operator
-    pivots: Rows
+    pivots: RowIndices
     triangle: Matrix
 
     def lift(self, reduced: Vector) -> Vector:
@@ -46,7 +44,7 @@ class RowFactor:
         return np.asarray(solve_triangular(self.triangle, scores, lower=True, check_finite=False))
 
 
-def pivoted_cholesky(gram: Matrix) -> tuple[Matrix, Rows]:
+def pivoted_cholesky(gram: Matrix) -> tuple[Matrix, RowIndices]:
     """G = L L' with L of as many columns as G has rank, and the rows of L that form its lower triangle, in order.
 
     Relative to the square root of the largest diagonal entry, L is exact up to the square root of rounding.

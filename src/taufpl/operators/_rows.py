@@ -5,11 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from taufpl._types import Vector
 
 
 class Rows(ABC):

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_X_y
 
 from taufpl._checks import check_tau
+from taufpl._types import Vector
 from taufpl.estimators import TauFPLRanker
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import as_operator
 from taufpl.plotting import style
 from taufpl.plotting._display import PanelDisplay
 from taufpl.plotting._scores import check_pos_label
-from taufpl.plotting.statistics import Vector
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import share_above
 

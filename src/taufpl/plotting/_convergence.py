@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._types import Vector
 from taufpl.plotting import style
 from taufpl.plotting._display import CurveDisplay, display_name
 from taufpl.plotting._scores import find_attribute
-from taufpl.plotting.statistics import Vector
 from taufpl.solvers import Record
 
 _LABELS = {"passes": "Passes over the data", "seconds": "Time (s)"}

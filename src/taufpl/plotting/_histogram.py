@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from taufpl._types import Vector
 from taufpl.plotting import style
 from taufpl.plotting._display import ScoredDisplay
 from taufpl.plotting._scores import check_threshold, split_scores
-from taufpl.plotting.statistics import Vector, bin_counts, bin_edges, rates_above
+from taufpl.plotting.statistics import bin_counts, bin_edges, rates_above
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from taufpl._types import Vector
 from taufpl.plotting import style
-from taufpl.plotting.statistics import Vector
 
 _MOST_CANDIDATES = 400
 # Distances in points, 1/72 inch, beside a label of about 40 by 10.

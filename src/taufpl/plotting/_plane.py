@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import column_or_1d
 
+from taufpl._types import Vector
 from taufpl.plotting._scores import check_pos_label, respond
-from taufpl.plotting.statistics import Vector
 
 # Rows that are scored in one call: the memory that an estimator needs beside the grid does not grow with the grid.
 _BLOCK = 4096

@@ -12,12 +12,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._checks import check_count, check_tau
+from taufpl._types import Vector
 from taufpl.plotting import style
 from taufpl.plotting._display import Display, display_name
 from taufpl.plotting._label_places import place_labels
 from taufpl.plotting._plane import ClassPoints, axis_names, check_points, coordinates, score_grid, split_points
 from taufpl.plotting._scores import check_tolerance, find_attribute, respond
-from taufpl.plotting.statistics import Vector
 from taufpl.thresholding import top_threshold
 
 # Lightness falls from what is surely negative to what is surely positive, and jumps at the boundary: the two sides are

@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from taufpl._types import Vector
 from taufpl.plotting import style
 from taufpl.plotting._display import CurveDisplay, ScoredDisplay
 from taufpl.plotting._scores import check_threshold, check_tolerance, split_scores
-from taufpl.plotting.statistics import Band, Vector, curve_counts, rates_above, roc_band, smallest_rate
+from taufpl.plotting.statistics import Band, curve_counts, rates_above, roc_band, smallest_rate
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taufpl._checks import check_scores, check_tau
+from taufpl._types import Vector
 from taufpl.estimators import scores_of
-from taufpl.plotting.statistics import Vector
 
 
 def split_scores(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = None) -> tuple[Vector, Vector, Any]:

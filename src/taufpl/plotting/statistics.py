@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._types import Vector
 from taufpl.thresholding import fpr_upper_bound
 
-Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 BANDS = ("pointwise", "simultaneous")

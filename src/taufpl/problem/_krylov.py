@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taufpl._types import Matrix, Rows, Vector
+from taufpl._types import Matrix, RowIndices, Vector
 from taufpl.problem._oracle import Oracle, factor_lower, rank_one, solve_factored
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class KrylovSystem:
         self.z_rest = np.zeros(problem.n_features)
         self.z_weight = self._rank_one(problem.negative_rows[loaded[at_cap]])
 
-    def _rank_one(self, capped_rows: Rows) -> float:
+    def _rank_one(self, capped_rows: RowIndices) -> float:
         """Set up z and return sigma/rho; 0 where the term is absent."""
         oracle, n_capped, (e0, e1, e2) = self.oracle, len(capped_rows), np.eye(3)
         k = oracle.problem.k

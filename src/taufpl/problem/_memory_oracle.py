@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.problem._krylov import KrylovSystem
 from taufpl.problem._oracle import HeldRows, Oracle, Point, RunningMoments, WorkingSet
 from taufpl.projection import Thresholds, project_topk_simplex_into
@@ -240,7 +240,7 @@ class MemoryOracle(Oracle):
         held = [np.flatnonzero(x) for x in (is_active, is_free, is_capped)]
         return self._describe(positive, negative, held)
 
-    def _describe(self, positive: Rows, negative: Rows, held: list[Rows]) -> WorkingSet:
+    def _describe(self, positive: RowIndices, negative: RowIndices, held: list[RowIndices]) -> WorkingSet:
         problem, operator, now = self.problem, self.problem.operator, self.thresholds
         active, free, capped = held
         if self.running is None:
@@ -276,7 +276,7 @@ def _prefers_factoring(problem: RankingProblem) -> bool:
     return d <= _MOST_FEATURES and d**3 / 3.0 <= _FACTOR_PASSES * problem.operator.n_stored()
 
 
-def _smallest(values: Vector, count: int) -> Rows:
+def _smallest(values: Vector, count: int) -> RowIndices:
     """Indices of the smallest values, in order of the index."""
     if count >= len(values):
         return np.arange(len(values))
@@ -287,5 +287,5 @@ def _mean(values: Vector) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _sum_rows(operator: Any, rows: Rows, weights: Vector) -> Vector:
+def _sum_rows(operator: Any, rows: RowIndices, weights: Vector) -> Vector:
     return np.asarray(operator.rmatvec_rows(weights, rows)) if len(rows) else np.zeros(operator.shape[1])

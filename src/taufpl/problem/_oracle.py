@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from taufpl._types import Matrix, Rows, Vector
+from taufpl._types import Matrix, RowIndices, Vector
 from taufpl.operators import Operator, add_square
 from taufpl.projection import LEAST_WEIGHT, MOST_WEIGHT, Thresholds
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Lifts of the diagonal that a failed factorisation tries.
 _MOST_LIFTS = 8
-# A warm start begins this share of the way, in decades, from a cold start's sigma to that where the neighbour ended,
+# A warm start begins at cold^(1 - share) last^share, between a cold start's sigma and the last one of the neighbour,
 # which counts up to this many times the largest beta: there psi had lost most of its smoothness.
 _WARM_SHARE = 0.65
 _WARM_SIGMA = 1e6
@@ -68,7 +68,7 @@ class Moments:
     gram: Matrix
 
     @classmethod
-    def of(cls, operator: Operator, rows: Rows) -> Moments:
+    def of(cls, operator: Operator, rows: RowIndices) -> Moments:
         """Moments of these rows of an operator."""
         gram, mean = operator.centred_gram_rows(rows)
         return cls(len(rows), mean, gram)
@@ -108,11 +108,11 @@ class RunningMoments:
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
-        self._rows: Rows = np.empty(0, dtype=np.intp)
+        self._rows: RowIndices = np.empty(0, dtype=np.intp)
         self._moments = Moments.empty(operator.shape[1])
         self._changes = 0
 
-    def update(self, rows: Rows) -> Moments:
+    def update(self, rows: RowIndices) -> Moments:
         """Moments of these rows (sorted, each once)."""
         coming = np.setdiff1d(rows, self._rows, assume_unique=True)
         going = np.setdiff1d(self._rows, rows, assume_unique=True)

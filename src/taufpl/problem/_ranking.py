@@ -21,7 +21,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.operators import Operator
 from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem._memory_oracle import MemoryOracle
@@ -192,8 +192,8 @@ class RankingProblem(BaseRankingProblem):
         loss: Loss | None = None,
     ) -> None:
         self.operator = operator
-        self.positive_rows: Rows = np.asarray(positive_rows, dtype=np.intp)
-        self.negative_rows: Rows = np.asarray(negative_rows, dtype=np.intp)
+        self.positive_rows: RowIndices = np.asarray(positive_rows, dtype=np.intp)
+        self.negative_rows: RowIndices = np.asarray(negative_rows, dtype=np.intp)
         for name, rows in (("positive_rows", self.positive_rows), ("negative_rows", self.negative_rows)):
             if rows.ndim != 1 or rows.size == 0:
                 raise ValueError(f"{name} must name at least one row, got an array of shape {rows.shape}.")
@@ -331,7 +331,7 @@ def spread_about(mean_square: float, mean: Vector, other: Vector) -> float:
     return max(mean_square - float(mean @ mean), 0.0) + float(np.square(mean - other).sum())
 
 
-def _as_slice(rows: Rows) -> Rows | slice:
+def _as_slice(rows: RowIndices) -> RowIndices | slice:
     if rows[-1] - rows[0] == rows.size - 1 and bool(np.all(np.diff(rows) == 1)):
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows

@@ -1,4 +1,4 @@
-"""Checks of arguments. Every message: the parameter, what it must be, what it got."""
+"""Checks of the arguments of projections. Every message: the parameter, what it must be, what it got."""
 
 from __future__ import annotations
 

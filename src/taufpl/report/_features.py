@@ -12,10 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, gen_batches
 
+from taufpl._types import Vector
 from taufpl.estimators import known_positive, steps_and_last, transformed
 from taufpl.operators import as_operator
 from taufpl.report._format import shortened
-from taufpl.report._scored_rows import ScoredRows, Vector, lowest
+from taufpl.report._scored_rows import ScoredRows, lowest
 
 _BLOCK = 65_536
 _NAME_LENGTH = 80

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from taufpl._types import Vector
 from taufpl.plotting.statistics import finite_rounds, rounds_over
 from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _pictures
@@ -17,7 +18,7 @@ from taufpl.report._features import Features
 from taufpl.report._format import shortened
 from taufpl.report._novelty import Given, TrainingRows
 from taufpl.report._rates import TABLE_TAUS, DailyCases, Rates, measured_rates, proven_rates
-from taufpl.report._scored_rows import ScoredRows, Vector
+from taufpl.report._scored_rows import ScoredRows
 from taufpl.thresholding import Evidence, negatives_needed, negatives_to_settle, tolerance_verdict
 
 _N_REASONS = 3

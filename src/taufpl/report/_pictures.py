@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from taufpl._types import Vector
 from taufpl.plotting.statistics import Band, bin_counts, bin_edges, curve_counts, finite_rounds, roc_band, smallest_rate
 from taufpl.report._format import rate, score
 from taufpl.report._rates import Rates
-from taufpl.report._scored_rows import ScoredRows, Vector
+from taufpl.report._scored_rows import ScoredRows
 
 # Units of the drawing: finer than the pixels that it will have.
 WIDTH, HEIGHT = 2000, 1000

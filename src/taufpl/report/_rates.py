@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._types import Vector
 from taufpl.plotting.statistics import count_above
 from taufpl.problem import top_count
-from taufpl.report._scored_rows import ScoredRows, Vector
+from taufpl.report._scored_rows import ScoredRows
 from taufpl.thresholding import fpr_upper_bound, negatives_needed, order_rank, share_interval, share_lower_bound
 
 TABLE_TAUS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1)

@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taufpl._checks import check_scores
 from taufpl._sklearn import num_samples
+from taufpl._types import Vector
 from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin, steps_and_last, transformed
 from taufpl.operators import as_operator
 from taufpl.thresholding import USUAL_DELTA, Evidence
 
-Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 

@@ -35,10 +35,10 @@ class Accelerated:
     max_passes : float, default=np.inf
         Bound on the passes over the data.
     step : {"spectral", "backtracking"}, default="spectral"
-        ``L = |X|_2^2/(m reg)`` + the smoothness of the conjugate, from a seeded power iteration; or the smallest L seen
-        to work, from a small start upwards, at one more pass for every failed trial.
+        ``L = |X|_2^2/(m reg)`` + the smoothness of the conjugate, from a seeded Lanczos iteration; or the smallest L
+        seen to work, from a small start upwards, at one more pass for every failed trial.
     seed : int, default=0
-        Of the power iteration.
+        Of the Lanczos iteration.
     """
 
     tol: float = 1e-6

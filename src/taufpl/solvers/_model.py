@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.problem import HeldRows, Moments, WorkingSet, newton_direction
 from taufpl.projection import Thresholds, project_topk_simplex_into
 
@@ -165,7 +165,7 @@ class FrozenModel:
         at_cap_now = (n_capped, capped_sum / max(n_capped, 1))
         return newton_direction(gradient, active, free, at_cap_now, rows.k, rows.sigma, rows.curvature, rows.ridge)
 
-    def _joined(self, held: HeldRows, followed: Rows) -> Moments:
+    def _joined(self, held: HeldRows, followed: RowIndices) -> Moments:
         return held.moments.joined(Moments.of(self.set.rows, followed)) if len(followed) else held.moments
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from taufpl._checks import check_count, check_tau
-
-Rows = NDArray[np.intp]
+from taufpl._types import RowIndices
 
 
 def stratified_rounds(
@@ -17,7 +16,7 @@ def stratified_rounds(
     n_rounds: int,
     train_share: float = 2 / 3,
     rng: np.random.Generator | np.random.RandomState | int | None = None,
-) -> Iterator[tuple[Rows, Rows]]:
+) -> Iterator[tuple[RowIndices, RowIndices]]:
     """Independent random splits that keep the share of each class, both classes in both parts.
 
     Parameters
@@ -63,8 +62,8 @@ def stratified_rounds(
 
 
 def _rounds(
-    classes: list[Rows], n_rounds: int, train_share: float, rng: np.random.Generator | np.random.RandomState
-) -> Iterator[tuple[Rows, Rows]]:
+    classes: list[RowIndices], n_rounds: int, train_share: float, rng: np.random.Generator | np.random.RandomState
+) -> Iterator[tuple[RowIndices, RowIndices]]:
     for _ in range(n_rounds):
         train, held_out = [], []
         for rows in classes:

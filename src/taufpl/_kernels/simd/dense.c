@@ -1,3 +1,4 @@
+/* Products with dense rows, for the instruction set that the loader picks. */
 #include "dense.h"
 
 #include <stdint.h> /* brings in __GLIBC__, where there is one */

@@ -1,3 +1,4 @@
+/* The equation Psi(L) = 0 of docs/projection.md: monotone Newton steps, then the closed form. */
 #include "level.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* The passes over vectors with AVX2. */
 #define TAUFPL_AVX2
 #include "scan_table.h"
 

@@ -1,3 +1,4 @@
+/* The passes over vectors with AVX-512. */
 #define TAUFPL_AVX512
 #include "scan_table.h"
 

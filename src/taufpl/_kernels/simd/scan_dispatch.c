@@ -1,3 +1,4 @@
+/* The fastest passes over vectors that this processor has. */
 #include "scan.h"
 
 #include <string.h>

@@ -199,7 +199,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
         self._keep_ranking(fitter.first)
-        # Of a tie that could flip, all but a tenth of what tau allows must be safe; a monstrous row must not count.
+        # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
         size = self._score_size(X, fitter.kernel, 0.1 * self.tau)
         self._keep_evidence(outcome.evidence, score_rounding(size))
         return self

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from taufpl._types import Matrix, Rows, Vector
+from taufpl._types import Matrix, RowIndices, Vector
 from taufpl.kernels import Kernel, LandmarkMap, PartialFactor, partial_cholesky
 from taufpl.operators import KnownGramOperator, Operator, as_operator
 from taufpl.problem import RankingProblem, top_count
@@ -49,7 +49,7 @@ class Approximation:
         """Most landmarks of an approximation of low rank."""
         return min(self.n_components or USUAL_COMPONENTS, n_rows)
 
-    def candidates(self, classes: tuple[Rows, Rows], rng: np.random.Generator) -> Rows:
+    def candidates(self, classes: tuple[RowIndices, RowIndices], rng: np.random.Generator) -> RowIndices:
         """Rows among which landmarks are chosen: as many of either class, as far as there are, ascending.
 
         Where positives are rare, landmarks by the error of all rows alone would leave most of them out, and what sets
@@ -74,13 +74,13 @@ class KernelRows:
     kernel: Kernel
     X: Any
     operator: Operator
-    pivots: Rows
+    pivots: RowIndices
     triangle: Matrix
     residual: Vector
     trace: float
     exact: bool
 
-    def pose(self, classes: tuple[Rows, Rows], tau: float, reg: float) -> RankingProblem:
+    def pose(self, classes: tuple[RowIndices, RowIndices], tau: float, reg: float) -> RankingProblem:
         """The ranking problem on the features, with k = floor(tau n) + 1."""
         return RankingProblem(self.operator, *classes, top_count(tau, classes[1].size), reg)
 
@@ -92,7 +92,7 @@ class KernelRows:
 
 
 def make_rows(
-    kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, candidates: Rows | None
+    kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, candidates: RowIndices | None
 ) -> KernelRows:
     """Factor the kernel of all rows: with landmarks among the candidates, or, without candidates, exactly."""
     n_rows = X.shape[0]

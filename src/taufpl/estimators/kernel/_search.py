@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import rankdata
 
-from taufpl._types import Array, Rows
+from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._search import SEARCH_TOL, RankingSearch, RegSearch, Setting, leading_end, make_grid
 from taufpl.estimators.kernel._rows import make_rows
@@ -89,7 +89,7 @@ class KernelSearch:
             return table
         rng = np.random.default_rng(self.seed)
 
-        def some(rows: Rows) -> Rows:
+        def some(rows: RowIndices) -> RowIndices:
             count = max(self.model.cv, round(rows.size * wanted / n_rows))
             return np.sort(rng.permutation(rows)[:count])
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.estimators._linear import SolverChoice, solve_ranking
 from taufpl.estimators._table import Ranking
 from taufpl.estimators.kernel._rows import Approximation, KernelRows, make_rows
@@ -66,7 +66,7 @@ class KernelRanking:
 def rank_rows(
     kernel: Kernel,
     X: Any,
-    classes: tuple[Rows, Rows],
+    classes: tuple[RowIndices, RowIndices],
     tau: float,
     reg: float,
     how: Approximation,
@@ -97,7 +97,7 @@ def rank_rows(
     return solve_kernel_ranking(rows, problem, choice, result, callback)
 
 
-def _refined_candidates(first: KernelRanking) -> Rows:
+def _refined_candidates(first: KernelRanking) -> RowIndices:
     """Rows with a dual weight; where they are fewer than the landmarks, the first of the other landmarks too."""
     result, pivots = first.ranking.result, first.rows.pivots
     support = np.flatnonzero(first.problem.row_weights(result.alpha, result.beta))
@@ -152,7 +152,7 @@ def _linked(problem: RankingProblem, result: Result, tol: float) -> Result | Non
     return replace(result, coef=coef, primal=certificate.primal, gap=certificate.gap)
 
 
-def left_out(rows: KernelRows, support: Rows, weights: Vector) -> float:
+def left_out(rows: KernelRows, support: RowIndices, weights: Vector) -> float:
     """An upper bound on a' E a for weights of some rows, by groups of rows."""
     size = int(min(max(_MOST_VALUES // support.size, 1), _LARGEST_GROUP))
     # Groups are drawn at random, so that the residuals of the rows of one group point in all directions.
@@ -164,7 +164,7 @@ def left_out(rows: KernelRows, support: Rows, weights: Vector) -> float:
     return float(total * total)
 
 
-def _left_out_of_group(rows: KernelRows, group: Rows, weights: Vector) -> float:
+def _left_out_of_group(rows: KernelRows, group: RowIndices, weights: Vector) -> float:
     if group.size == 1:
         return float(weights[0] ** 2 * rows.residual[group[0]])
     explained = rows.operator.rmatvec_rows(weights, group)

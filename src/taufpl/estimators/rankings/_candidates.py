@@ -19,11 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from taufpl._types import Mask, Rows, Vector
+from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators._table import LinearModel
-from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall, mean_and_variances
+from taufpl.estimators.rankings._gaussian_recall import RIDGES, NegativeMoments, fit_gaussian_recall, mean_and_variances
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.estimators.strategies import LinearFitter
 from taufpl.operators import as_operator
@@ -45,8 +45,6 @@ _SVM_TOL = 1e-4
 _INTERCEPT_SCALING = 100.0
 # Iterations of the search for a direction in which all rows score the same, and the root mean square error there.
 _MOST_LSQR, _CONSTANT = 100, 1e-6
-# Ridges of the rankings by Gaussian recall, whose family users know as "normal".
-_RIDGES = (0.03, 0.3)
 # The trimmed ranking trains at this multiple of tau: the mean of more negatives is less noisy.
 _TRIMMED_SCALE = 4.0
 # Multiples of the share of positives that a start catches, and the values of reg at each.
@@ -154,7 +152,7 @@ def find_candidates(
 
 def all_names() -> list[Name]:
     """The names of all candidates, the simpler first."""
-    know_tau: list[Name] = [("normal", ridge) for ridge in _RIDGES]
+    know_tau: list[Name] = [("normal", ridge) for ridge in RIDGES]
     know_tau += [("trimmed", factor, reg) for factor, regs in _TRIMMED for reg in regs]
     plain: list[Name] = [*(("logistic", strength) for strength in _LOGISTIC), *(("svm", *each) for each in _SVM)]
     return [*plain, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (_START, *know_tau))]
@@ -198,10 +196,10 @@ def _tau_candidates(
     These are the wanted ones, and those on the way to them: the first by Gaussian recall, trimmed ones of larger regs.
     """
     found: dict[Name, Vector] = {}
-    for ridge in _RIDGES:
-        if ridge == _RIDGES[0] or ("normal", ridge) in wanted:
+    for ridge in RIDGES:
+        if ridge == RIDGES[0] or ("normal", ridge) in wanted:
             found["normal", ridge] = fit_gaussian_recall(problem, moments, tau, ridge, start)
-    first = found["normal", _RIDGES[0]]
+    first = found["normal", RIDGES[0]]
     k = top_count(_TRIMMED_SCALE * tau, problem.n_negative)
     for factor, regs in _TRIMMED:
         smallest = min((reg for reg in regs if ("trimmed", factor, reg) in wanted), default=math.inf)
@@ -231,7 +229,7 @@ def _screened_candidates(
     return screened
 
 
-def telling_features(problem: RankingProblem, moments: NegativeMoments) -> Rows:
+def telling_features(problem: RankingProblem, moments: NegativeMoments) -> RowIndices:
     """Features with means at least 3 standard errors apart: at least one, at most the quarter that is furthest apart.
 
     ::
@@ -253,7 +251,7 @@ def held_out_share(positive_scores: Vector | Sample, negative_scores: Vector | S
     return float(np.mean([share_above(positive_scores, negative_scores, min(f * tau, 0.99)) for f in _NEIGHBOURS]))
 
 
-def as_good_as_best(shares: Vector, n_positive: int) -> Rows:
+def as_good_as_best(shares: Vector, n_positive: int) -> RowIndices:
     """Positions of the candidates that held-out rows cannot tell from the best, in the order given; the first five.
 
     ::

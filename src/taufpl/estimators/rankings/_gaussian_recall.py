@@ -21,10 +21,12 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, ndtri
 
-from taufpl._types import Array, Rows, Vector
+from taufpl._types import Array, RowIndices, Vector
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
 
+# Ridges that are tried. Users know this family of rankings as "normal".
+RIDGES = (0.03, 0.3)
 # Above this many features the covariance is replaced by its diagonal.
 _MOST_FEATURES = 1000
 # Share of the mean variance that is added to each variance: features that do not vary must not count for nothing.
@@ -55,7 +57,7 @@ class NegativeMoments:
             return cls(mean, gram / negatives.size, variances)
         return cls(*mean_and_variances(operator, negatives), variances)
 
-    def of_features(self, columns: Rows) -> NegativeMoments:
+    def of_features(self, columns: RowIndices) -> NegativeMoments:
         """Moments of some of the features."""
         own = np.ix_(columns, columns) if self.covariance.ndim == 2 else columns
         return NegativeMoments(self.mean[columns], self.covariance[own], self.variances[columns])
@@ -137,7 +139,7 @@ def _length(coef: Vector, metric: Array) -> tuple[float, Vector]:
     return math.sqrt(max(float(coef @ product), 0.0)), product
 
 
-def mean_and_variances(operator: Operator, rows: Rows) -> tuple[Vector, Vector]:
+def mean_and_variances(operator: Operator, rows: RowIndices) -> tuple[Vector, Vector]:
     """Mean and variance of each column over the rows."""
     mean = operator.rmatvec_rows(np.ones(rows.size), rows) / rows.size
     return mean, np.maximum(operator.column_squares(rows) / rows.size - np.square(mean), 0.0)

@@ -1,4 +1,4 @@
-"""The trimmed ranking, which gives up the positives that cannot be reached: a trimmed objective, by alternation.
+"""`rank` solves the ranking of an estimator: the convex one, or the trimmed one, which gives up positives out of reach.
 
 With c = ceil(share m) and the m positives' losses l_i(w) = l(x_i+ . w - T_k(X- w))::
 
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from taufpl._types import Rows, Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.estimators._linear import SolverChoice, solve_ranking
 from taufpl.estimators._table import Ranking
-from taufpl.estimators.rankings._gaussian_recall import NegativeMoments, fit_gaussian_recall
+from taufpl.estimators.rankings._gaussian_recall import RIDGES, NegativeMoments, fit_gaussian_recall
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Callback, Result, Status
 from taufpl.thresholding import share_above
@@ -29,8 +29,6 @@ from taufpl.thresholding import share_above
 _LOOSE = 1e-2
 # An alternation that lowers F by less than this share of it, or than the tolerance, is the last.
 _SMALL_GAIN = 1e-3
-# Ridges of the rankings by Gaussian recall that it may start from.
-_RIDGES = (0.03, 0.3)
 # Fewest positives that a following share keeps: fewer say too little about a direction.
 _FEWEST = 20
 # A following share gives up at least a few positives: with all of them the problem would be the convex one.
@@ -42,12 +40,12 @@ class TrimmedRanking(Ranking):
     """The ranking at which the alternation ended; collapsed if every start ended at w = 0.
 
     The result is that of the convex problem on the chosen positives: its gap certifies that problem, not the choice.
-    Where the tolerance is no smaller than that of the alternations, the problem is the last of these, on the choice
-    before. Its passes are those of all starts together. `chosen` are positions among `positive_rows`; `objectives` are
-    F after each alternation of the start that won, and never increase.
+    Where the tolerance is no smaller than that of the alternations, the result is that of the last alternation, for the
+    positives that were chosen before it. Its passes are those of all starts together. `chosen` are positions among
+    `positive_rows`; `objectives` are F after each alternation of the start that won, and never increase.
     """
 
-    chosen: Rows
+    chosen: RowIndices
     objectives: tuple[float, ...]
 
 
@@ -92,7 +90,7 @@ def find_starts(problem: RankingProblem, tau: float) -> list[Vector]:
     if not difference.any():
         return []
     moments = NegativeMoments.of(problem)
-    gaussian = [fit_gaussian_recall(problem, moments, tau, ridge, difference) for ridge in _RIDGES]
+    gaussian = [fit_gaussian_recall(problem, moments, tau, ridge, difference) for ridge in RIDGES]
     all_negatives = solve_ranking(problem.replace(k=problem.n_negative), SolverChoice(tol=_LOOSE))
     return [difference, *gaussian, all_negatives.result.coef]
 
@@ -208,7 +206,7 @@ def _polish(problem: RankingProblem, choice: SolverChoice, end: TrimmedRanking) 
     return TrimmedRanking(ranking.result, ranking.collapsed, end.chosen, objectives)
 
 
-def _solve_chosen(problem: RankingProblem, choice: SolverChoice, at: _Iterate, chosen: Rows) -> Ranking:
+def _solve_chosen(problem: RankingProblem, choice: SolverChoice, at: _Iterate, chosen: RowIndices) -> Ranking:
     """Solve the convex problem on the chosen positives, from alpha as the margins give it, and the beta there was."""
     rows = problem.positive_rows[chosen]
     part = RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg, problem.loss)
@@ -220,7 +218,7 @@ def _solve_chosen(problem: RankingProblem, choice: SolverChoice, at: _Iterate, c
     return solve_ranking(part, choice, start)
 
 
-def _highest(scores: Vector, count: int) -> Rows:
+def _highest(scores: Vector, count: int) -> RowIndices:
     """Positions of the highest scores, in order of position; of equals, the first."""
     return np.sort(np.argsort(-scores, kind="stable")[:count])
 

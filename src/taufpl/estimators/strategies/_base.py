@@ -23,7 +23,8 @@ from taufpl.thresholding import (
     negatives_needed,
 )
 
-# threshold="auto" proves nothing where that would leave the scorer less than this share of the negatives, or fewer.
+# threshold="auto" takes "cross" where "np" would leave the scorer less than this share of the negatives, or fewer than
+# this number.
 _LEAST_TRAIN_SHARE = 0.2
 _LEAST_TRAIN_COUNT = 10
 
@@ -126,8 +127,8 @@ class Strategy:
 
     run: Callable[[Fitter, Table, Plan], Outcome]
     summary: str
-    # Whether it keeps the tolerance with probability 1 - delta, proven or about. Exact copies among the rows then void
-    # the promise.
+    # Whether it aims at P(FPR > tau) <= delta, by proof or by measurement: exact copies among the rows void that, and a
+    # fitted scorer then gets the order statistic with the guarantee.
     promises: Callable[[Plan], bool] = lambda plan: True
     # Whether fits learn from a part of the rows only, which can be the earlier ones.
     holds_out: bool = False

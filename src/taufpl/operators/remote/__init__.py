@@ -1,6 +1,5 @@
 """Remote rows: on a device, in files, on the workers of a cluster."""
 
-from taufpl.operators._rows import Matrix as Matrix, Vector as Vector
 from taufpl.operators.remote._array_entries import ArraySelected as ArraySelected
 from taufpl.operators.remote._arrays import ArrayBlock as ArrayBlock
 from taufpl.operators.remote._as_blocks import as_blocks as as_blocks, header as header

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from taufpl.operators._rows import Matrix, Vector
+from taufpl._types import Matrix, Vector
 from taufpl.operators.remote._blocks import Deferred, Selected
 from taufpl.operators.remote._numpy import N_QUANTILES
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from taufpl._types import Array
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl._types import Array
 from taufpl.operators._storage import LARGEST_VALUE
 from taufpl.operators.remote._blocks import Block, Blocks, State
-
-Array = NDArray[Any]
 
 # Distinct labels of a block that are reported; more of them are a mistake, or a regression.
 _MOST_LABELS = 32

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._rows import Matrix, Vector
+from taufpl._types import Matrix, Vector
 from taufpl.operators.remote._blocks import Block, Deferred, Selected, Terms
 
 Index = NDArray[np.intp]

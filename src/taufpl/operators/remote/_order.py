@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.operators._rows import Vector
+from taufpl._types import Vector
 from taufpl.operators.remote._blocks import Block, Blocks, State, Sums
 
 # Entries that come to the caller in a round: the least number from each block, and about how many in all.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from taufpl._extras import require
+from taufpl._types import Vector
 from taufpl.operators._remote import is_collection, is_foreign_array, like, namespace, plain, to_numpy
-from taufpl.operators._rows import Vector
 from taufpl.operators._storage import as_operator
 from taufpl.operators.remote._backends import as_block
 from taufpl.operators.remote._sparse_torch import is_sparse_tensor

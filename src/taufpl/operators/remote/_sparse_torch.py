@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taufpl._extras import require
-from taufpl.operators._rows import Vector
+from taufpl._types import Vector
 from taufpl.operators.remote._arrays import ArrayRows
 
 

@@ -20,7 +20,8 @@ from typing import Self
 
 import numpy as np
 
-from taufpl.operators.remote import Blocks, DeferredReduction, Sums, Vector
+from taufpl._types import Vector
+from taufpl.operators.remote import Blocks, DeferredReduction, Sums
 from taufpl.problem._loss import Loss
 from taufpl.problem._oracle import Oracle, Point
 from taufpl.problem._ranking import BaseRankingProblem, Certificate, spread_about
@@ -75,7 +76,7 @@ class BlockRankingProblem(BaseRankingProblem):
     Parameters
     ----------
     blocks : Blocks
-        With `positive` and `is_negative` in the state of each (`labelled`).
+        With `positive` and `is_negative` in the state of each.
     n_positive, n_negative : int
         Rows of both kinds over all blocks.
     k : int

@@ -25,15 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote import Block, Deferred, DeferredReduction, Matrix, Reduction, State, Sums, Vector
+from taufpl._types import Matrix, Vector
+from taufpl.operators.remote import Block, Deferred, DeferredReduction, Reduction, State, Sums
 from taufpl.projection.remote import Projection, Source
-
-
-def labelled(block: Block, is_positive: Any) -> dict[str, Any]:
-    """State of a block from a mask of its positives; all other rows are negatives."""
-    positive = block.asarray(is_positive)
-    return {"positive": block.xp.nonzero(positive)[0], "is_negative": ~positive}
-
 
 # Changes of the state, most of them with a reduction in the same round.
 

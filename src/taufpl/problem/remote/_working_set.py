@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote import Block, Deferred, State, Sums, Vector
+from taufpl._types import Vector
+from taufpl.operators.remote import Block, Deferred, State, Sums
 from taufpl.projection.remote import Projection
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from taufpl._kernels import _chords
-from taufpl.operators.remote import ArraySelected, Block, Deferred, Matrix, Selected, State, Sums, Vector
+from taufpl._types import Matrix, Vector
+from taufpl.operators.remote import ArraySelected, Block, Deferred, Selected, State, Sums
 from taufpl.projection.remote._piecewise_linear import Root
 from taufpl.projection.remote._tasks import Source
 

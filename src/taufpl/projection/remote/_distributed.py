@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote import Blocks, Matrix, Reduction, Sums, Vector
+from taufpl._types import Matrix, Vector
+from taufpl.operators.remote import Blocks, Reduction, Sums
 from taufpl.projection import Thresholds, next_widths
 from taufpl.projection.remote._device import SolveOnDevice
 from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Equation, Pieces, Root, Samples, distinct

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators.remote import Matrix, Vector
+from taufpl._types import Matrix, Vector
 from taufpl.projection.remote._piecewise_linear import Pieces
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.operators.remote import Block, Deferred, Matrix, Selected, State, Sums, Vector
+from taufpl._types import Matrix, Vector
+from taufpl.operators.remote import Block, Deferred, Selected, State, Sums
 
 
 @dataclass(frozen=True, slots=True)

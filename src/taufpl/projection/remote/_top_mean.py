@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl.operators.remote import Block, Blocks, State, Sums, Vector
+from taufpl._types import Vector
+from taufpl.operators.remote import Block, Blocks, State, Sums
 from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Samples
 from taufpl.projection.remote._tasks import Source
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl._types import Array
 from taufpl.operators.remote._backends import LazyRows, as_rows
 from taufpl.operators.remote._blocks import State
 from taufpl.operators.remote._numpy import NumpyBlock
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
