@@ -1,6 +1,7 @@
 """Hold the order of the layers: a module imports its own layer or those below, never one above."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -206,3 +207,19 @@ print(*(name for name in sys.modules if ".remote" in name or name.split(".")[0] 
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        ("operators", "is_elsewhere", "is_remote"),
+        ("solvers", "BlockNewton", "Newton"),
+        ("solvers", "BlockResult", "Result"),
+    ],
+)
+def test_earlier_names_warn_and_work(module, name, now):
+    package = importlib.import_module(f"taufpl.{module}")
+    with pytest.warns(DeprecationWarning, match=f"{name} is {now} now"):
+        assert getattr(package, name) is getattr(package, now)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = package.nonsense

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection
 from importlib import import_module
 from types import ModuleType
@@ -17,6 +18,23 @@ def on_demand(package: str, module: str, names: Collection[str]) -> Callable[[st
         return getattr(import_module(module), name)
 
     return load
+
+
+def deprecated(
+    package: str, names: dict[str, Any], otherwise: Callable[[str], Any] | None = None
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a package for earlier names: what they stand for now, with a warning."""
+
+    def find(name: str) -> Any:
+        if name in names:
+            present = names[name].__name__
+            warnings.warn(f"{package}.{name} is {present} now.", DeprecationWarning, stacklevel=2)
+            return names[name]
+        if otherwise is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return otherwise(name)
+
+    return find
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:

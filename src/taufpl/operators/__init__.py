@@ -6,7 +6,7 @@ Rows in memory are served here. Remote rows (on a device, on a cluster, in files
 
 from typing import TYPE_CHECKING
 
-from taufpl._extras import on_demand
+from taufpl._extras import deprecated, on_demand
 from taufpl.operators._base import Operator, add_square as add_square
 from taufpl.operators._chunks import map_chunks as map_chunks, scratch as scratch
 from taufpl.operators._known_gram import KnownGramOperator as KnownGramOperator
@@ -48,4 +48,4 @@ __all__ = [
     "linear_scores",
 ]
 
-__getattr__ = on_demand(__name__, "taufpl.operators.remote", __all__)
+__getattr__ = deprecated(__name__, {"is_elsewhere": is_remote}, on_demand(__name__, "taufpl.operators.remote", __all__))

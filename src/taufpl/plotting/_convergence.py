@@ -69,7 +69,9 @@ class ConvergenceDisplay(CurveDisplay):
             raise ValueError(f"against must be one of {tuple(_LABELS)}, got {self.against!r}.")
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
+    def from_estimator(
+        cls, estimator: Any, *, against: str = "passes", name: str | None = None, ax: Any = None, **line_options: Any
+    ) -> Self:
         """Draw the history of a fitted estimator.
 
         Parameters
@@ -78,8 +80,8 @@ class ConvergenceDisplay(CurveDisplay):
             Fitted, with `history_`; its `tol` is marked.
         name : str, default=None
             Name in the legend; None for the estimator's class.
-        **options
-            `against`, `ax` and options of the line, as for :meth:`from_history`.
+        against, ax, **line_options
+            As for :meth:`from_history`.
 
         Returns
         -------
@@ -92,8 +94,8 @@ class ConvergenceDisplay(CurveDisplay):
                 f"estimator must keep a history of its solver in history_, and {type(estimator).__name__} keeps none. "
                 "TauFPLRanker does."
             )
-        tol = find_attribute(estimator, "tol")
-        return cls.from_history(history, tol=tol, name=display_name(estimator, name), **options)
+        tol, name = find_attribute(estimator, "tol"), display_name(estimator, name)
+        return cls.from_history(history, against=against, tol=tol, name=name, ax=ax, **line_options)
 
     @classmethod
     def from_history(

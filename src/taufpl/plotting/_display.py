@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
-
 from taufpl.plotting import style
-from taufpl.plotting._scores import find_attribute, respond
 
 
 class Display:
@@ -93,52 +89,6 @@ class CurveDisplay(Display):
 
     def _frame(self, ax: Any) -> None:
         """Draw what belongs to the curve, scales, labels and title."""
-        raise NotImplementedError
-
-
-class ScoredDisplay(Display):
-    """A display of the scores of labelled rows, which `from_predictions` draws."""
-
-    from_predictions: ClassVar[Callable[..., Any]]
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, pos_label: Any = None, name: str | None = None, **options: Any
-    ) -> Self:
-        """Draw the scores that a fitted estimator gives.
-
-        Parameters
-        ----------
-        estimator : estimator
-            With `decision_function`, or `predict_proba` and `classes_`. Its own threshold is 0 for a decision function
-            and 1/2 for probabilities; its own tolerance is its attribute `tau`, or that of a pipeline's last step or a
-            search's best estimator.
-        X : array-like of shape (n_samples, n_features)
-            Samples that the estimator was not fitted on.
-        y : array-like of shape (n_samples,)
-        pos_label : label, default=None
-            The positive class; None for the estimator's second one.
-        name : str, default=None
-            Name in the legend, or title; None for the estimator's class.
-        **options
-            As for :meth:`from_predictions`. A histogram takes the estimator's own threshold where none is given. A ROC
-            curve takes the estimator's own tolerance where none is given; the operating point, at the own threshold,
-            is marked if the estimator has a tolerance.
-
-        Returns
-        -------
-        display : object
-            The display, drawn.
-        """
-        scores, threshold, pos_label = respond(estimator, X, pos_label)
-        options = cls._complete(options, threshold, find_attribute(estimator, "tau"))
-        name = display_name(estimator, name)
-        drawn: Self = cls.from_predictions(y, scores, pos_label=pos_label, name=name, **options)
-        return drawn
-
-    @classmethod
-    def _complete(cls, options: dict[str, Any], threshold: float, tau: float | None) -> dict[str, Any]:
-        """Options of `from_predictions`, with the estimator's own threshold and tolerance where none is given."""
         raise NotImplementedError
 
 

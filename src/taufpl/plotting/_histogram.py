@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from taufpl._types import Vector
 from taufpl.plotting import style
-from taufpl.plotting._display import ScoredDisplay
-from taufpl.plotting._scores import check_threshold, split_scores
+from taufpl.plotting._display import Display, display_name
+from taufpl.plotting._scores import check_threshold, respond, split_scores
 from taufpl.plotting.statistics import bin_counts, bin_edges, rates_above
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ScoreDisplay(ScoredDisplay):
+class ScoreDisplay(Display):
     """Histogram of the scores of both classes, each as shares of its class, with the threshold and its errors.
 
     A bin ends at the threshold, so that no bar straddles it; bars of errors are dark, those of right decisions light.
@@ -77,9 +77,44 @@ class ScoreDisplay(ScoredDisplay):
             self.fpr, self.tpr = rates_above(self.negative_scores, self.positive_scores, self.threshold)
 
     @classmethod
-    def _complete(cls, options: dict[str, Any], threshold: float, tau: float | None) -> dict[str, Any]:
-        given = options.get("threshold")
-        return {**options, "threshold": threshold if given is None else given}
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        threshold: float | None = None,
+        pos_label: Any = None,
+        name: str | None = None,
+        bins: int | None = None,
+        ax: Any = None,
+        log: bool = False,
+    ) -> Self:
+        """Draw the scores that a fitted estimator gives.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `decision_function`, or `predict_proba` and `classes_`.
+        X : array-like of shape (n_samples, n_features)
+            Samples that the estimator was not fitted on.
+        y : array-like of shape (n_samples,)
+        threshold : float, default=None
+            None is 0 for a decision function and 1/2 for probabilities.
+        name : str, default=None
+            Title; None for the estimator's class.
+        pos_label, bins, ax, log
+            As for :meth:`from_predictions`; the positive class is the estimator's second one where it is not given.
+
+        Returns
+        -------
+        display : ScoreDisplay
+        """
+        scores, own, pos_label = respond(estimator, X, pos_label)
+        threshold, name = own if threshold is None else threshold, display_name(estimator, name)
+        return cls.from_predictions(
+            y, scores, threshold=threshold, pos_label=pos_label, name=name, bins=bins, ax=ax, log=log
+        )
 
     @classmethod
     def from_predictions(

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from taufpl._types import Vector
 from taufpl.plotting import style
-from taufpl.plotting._display import CurveDisplay, ScoredDisplay
-from taufpl.plotting._scores import check_threshold, check_tolerance, split_scores
+from taufpl.plotting._display import CurveDisplay, display_name
+from taufpl.plotting._scores import check_threshold, check_tolerance, find_attribute, respond, split_scores
 from taufpl.plotting.statistics import Band, curve_counts, rates_above, roc_band, smallest_rate
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ROCDisplay(CurveDisplay, ScoredDisplay):
+class ROCDisplay(CurveDisplay):
     """ROC curve with a logarithmic FPR axis, the tolerance marked, and a confidence band.
 
     The curve is a staircase: at an FPR of f it shows the highest TPR that a threshold reaches without more false
@@ -95,9 +95,53 @@ class ROCDisplay(CurveDisplay, ScoredDisplay):
         return float(low), float(high)
 
     @classmethod
-    def _complete(cls, options: dict[str, Any], threshold: float, tau: float | None) -> dict[str, Any]:
-        given = options.get("tau")
-        return {**options, "tau": tau if given is None else given, "threshold": None if tau is None else threshold}
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        tau: float | None = None,
+        pos_label: Any = None,
+        name: str | None = None,
+        band: str | None = "pointwise",
+        confidence: float = 0.95,
+        ax: Any = None,
+        **line_options: Any,
+    ) -> Self:
+        """Draw the curve of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `decision_function`, or `predict_proba` and `classes_`. Where it has an attribute `tau` (or a
+            pipeline's last step or a search's best estimator has), its operating point is marked.
+        X : array-like of shape (n_samples, n_features)
+            Samples that the estimator was not fitted on.
+        y : array-like of shape (n_samples,)
+        tau : float, default=None
+            Tolerance to mark; None for the estimator's own, if it has one.
+        name : str, default=None
+            Name in the legend; None for the estimator's class.
+        pos_label, band, confidence, ax, **line_options
+            As for :meth:`from_predictions`; the positive class is the estimator's second one where it is not given.
+
+        Returns
+        -------
+        display : ROCDisplay
+        """
+        scores, threshold, pos_label = respond(estimator, X, pos_label)
+        own_tau = find_attribute(estimator, "tau")
+        settings = {"band": band, "confidence": confidence, "ax": ax, **line_options}
+        return cls.from_predictions(
+            y,
+            scores,
+            tau=own_tau if tau is None else tau,
+            threshold=None if own_tau is None else threshold,
+            pos_label=pos_label,
+            name=display_name(estimator, name),
+            **settings,
+        )
 
     @classmethod
     def from_predictions(

@@ -140,7 +140,22 @@ def render_report(
     return _render(found, title)
 
 
-def write_report(model: Any, X: Any, y: Any, path: str | os.PathLike[str], **options: Any) -> Path:
+def write_report(
+    model: Any,
+    X: Any,
+    y: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    volume_per_day: float = 10_000,
+    base_rate: float | None = None,
+    n_examples: int = 10,
+    feature_names: Any = None,
+    training: Any = None,
+    data_is_new: bool | None = None,
+    seen: SeenRows | None = None,
+    unseen_values: UnseenCounter | None = None,
+) -> Path:
     """Write the page of :func:`render_report` to a file.
 
     The file is written beside its place and then moved there, so that nobody ever reads half of it.
@@ -151,8 +166,8 @@ def write_report(model: Any, X: Any, y: Any, path: str | os.PathLike[str], **opt
         As in :func:`render_report`.
     path : str or path-like
         Where to write; folders are made as needed, and a file that is there is replaced.
-    **options
-        Title, volume and all else, as in :func:`render_report`.
+    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen, unseen_values
+        As in :func:`render_report`.
 
     Returns
     -------
@@ -173,7 +188,20 @@ def write_report(model: Any, X: Any, y: Any, path: str | os.PathLike[str], **opt
     ...     "No promise" in path.read_text(encoding="utf-8")
     True
     """
-    page = render_report(model, X, y, **options)
+    page = render_report(
+        model,
+        X,
+        y,
+        title=title,
+        volume_per_day=volume_per_day,
+        base_rate=base_rate,
+        n_examples=n_examples,
+        feature_names=feature_names,
+        training=training,
+        data_is_new=data_is_new,
+        seen=seen,
+        unseen_values=unseen_values,
+    )
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, page.encode())

@@ -1,5 +1,6 @@
 """Solvers: they see a problem and settings, and return a certified result."""
 
+from taufpl._extras import deprecated
 from taufpl.solvers._accelerated import Accelerated
 from taufpl.solvers._model import line_search as line_search
 from taufpl.solvers._newton import Newton, Pace
@@ -8,6 +9,4 @@ from taufpl.solvers._result import Callback, Record, Result, Status
 
 __all__ = ["Accelerated", "Callback", "Newton", "Pace", "Record", "Result", "Solver", "Status", "solve_path"]
 
-# Earlier names of what serves remote rows too.
-BlockNewton = Newton
-BlockResult = Result
+__getattr__ = deprecated(__name__, {"BlockNewton": Newton, "BlockResult": Result})
