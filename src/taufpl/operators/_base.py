@@ -186,7 +186,7 @@ class Operator(Rows):
         return self._squares(taken)[1]
 
     def spectral_norm(self, *, seed: int = 0, tol: float = 1e-3, max_iter: int = 100) -> float:
-        """Largest singular value of X, from above: between |X|_2 and (1 + tol) |X|_2 once it has converged.
+        """Largest singular value of X, from above: between ``|X|_2`` and ``(1 + tol) |X|_2`` once it has converged.
 
         By Lanczos' method from a random start: the same seed, the same answer. An iteration takes two passes, and the
         bound by the Frobenius norm takes one. Where `max_iter` iterations are not enough the answer is still safe, only
