@@ -1,7 +1,8 @@
 """Labelled rows of two classes, wherever they are: all that fits, searches and threshold strategies ask of data.
 
 There are two implementations: :class:`ArrayTable` for rows in memory, and `BlockTable` of `taufpl.estimators.remote`
-for remote rows. `make_table` and `score_table` choose one of them; nothing else asks where the rows are.
+for remote rows. `make_table` and `score_table` choose one of them; what needs rows in memory asks the table for it
+(`Table.in_memory`).
 """
 
 from __future__ import annotations
