@@ -14,7 +14,17 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "taufpl"
 
 # From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
 UTILITIES = ("_checks", "_extras", "_files", "_records", "_row_hashes", "_sklearn", "_types", "exceptions")
-LAYERS = ("_kernels", "operators", "kernels", "projection", "problem", "solvers", "thresholding", "estimators")
+LAYERS = (
+    "_kernels",
+    "operators",
+    "kernels",
+    "projection",
+    "problem",
+    "solvers",
+    "thresholding",
+    "preprocessing",
+    "estimators",
+)
 BESIDE = len(LAYERS) + 1
 
 STORAGE_PACKAGES = {"cupy", "dask", "distributed", "torch"}
@@ -155,7 +165,7 @@ def test_layers_of_the_package():
         ("solvers/newton.py", "from taufpl import TauFPLRanker"),
         ("thresholding.py", "from taufpl.metrics import np_score"),
         ("estimators/_ranker.py", "from ..plotting import Display"),
-        ("estimators/_ranker.py", "from taufpl.preprocessing import LevelEncoder"),
+        ("preprocessing/_plan.py", "from taufpl.estimators import LinearScorer"),
         ("_extras.py", "from taufpl import _kernels"),
         ("_kernels/topk.pyx", "from taufpl.projection cimport scan"),
         ("_kernels/topk.pyx", "from .. cimport (\n    operators,\n)"),

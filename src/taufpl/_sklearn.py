@@ -8,6 +8,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, va
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 from sklearn.utils.validation import (
     _check_feature_names as check_feature_names,
+    _check_feature_names_in as check_feature_names_in,
     _check_method_params as check_method_params,
     _check_n_features as check_n_features,
     _check_sample_weight as check_sample_weight,
@@ -22,6 +23,7 @@ __all__ = [
     "Scorer",
     "StrOptions",
     "check_feature_names",
+    "check_feature_names_in",
     "check_method_params",
     "check_n_features",
     "check_sample_weight",

@@ -1,6 +1,23 @@
 """Columns of a table as features of a model, and values in them that training never saw."""
 
+from taufpl.preprocessing._column_plan import (
+    ColumnPlan,
+    plan_numbers as plan_numbers,
+    plan_texts as plan_texts,
+    reasons_against as reasons_against,
+    unused as unused,
+)
+from taufpl.preprocessing._date_encoder import DateEncoder
 from taufpl.preprocessing._level_encoder import LevelEncoder
+from taufpl.preprocessing._table_encoder import TableEncoder, encoding_parts as encoding_parts
 from taufpl.preprocessing._unseen import ColumnCounts, TrainingColumn, UnseenCounter
 
-__all__ = ["ColumnCounts", "LevelEncoder", "TrainingColumn", "UnseenCounter"]
+__all__ = [
+    "ColumnCounts",
+    "ColumnPlan",
+    "DateEncoder",
+    "LevelEncoder",
+    "TableEncoder",
+    "TrainingColumn",
+    "UnseenCounter",
+]

@@ -1,0 +1,264 @@
+"""Columns of frames and arrays, whatever holds them, as doubles, texts, and dates in seconds since 1970."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from taufpl._row_hashes import is_missing
+from taufpl._types import Array, Mask, Matrix, RowIndices, Vector
+from taufpl.operators import LARGEST_VALUE
+from taufpl.preprocessing._column_plan import ColumnPlan, plan_numbers, plan_texts, unused
+
+# What is expected where a value of another type stands.
+_WORDS = {"number": "numbers", "boolean": "truth values", "category": "texts", "date": "dates"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values of a column by their kind.
+
+    `kind` is "number", "boolean" or "date", of which the values are doubles (NaN is missing, dates are in seconds since
+    the beginning of 1970); "category", of which they are objects, texts or None; or "unused", of a type of which no
+    feature is made. `type` names the type as the frame does.
+    """
+
+    kind: str
+    values: Array
+    type: str
+
+
+class TableColumns:
+    """The columns of a table, read once: doubles in one matrix, texts beside it.
+
+    The numbers of an array stay where they are. `kinds`, of columns that a fit has planned, are what the columns are
+    held against; dropped ones are not looked at.
+    """
+
+    def __init__(self, X: Any, names: Sequence[str], kinds: Sequence[str] | None = None) -> None:
+        self.names = [str(name) for name in names]
+        self._unused: dict[int, str] = {}
+        self._texts: dict[int, Array] = {}
+        is_numeric = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        if is_numeric and (kinds is None or {*kinds} <= {"number", "boolean", "dropped"}):
+            self._doubles, self._places = X.astype(np.float64, copy=False), list(range(X.shape[1]))
+            self._kinds = ["boolean" if X.dtype.kind == "b" else "number"] * X.shape[1]
+        else:
+            self._read(X, kinds)
+
+    def _read(self, X: Any, kinds: Sequence[str] | None) -> None:
+        self._kinds, self._places = [], []
+        doubles = np.empty((X.shape[0], X.shape[1]))
+        for place, values in enumerate(columns_of(X)):
+            if kinds is not None and kinds[place] == "dropped":
+                continue
+            column = read_column(values)
+            if kinds is not None:
+                column = Column(kinds[place], as_kind(column, kinds[place], self.names[place]), column.type)
+            if column.kind == "unused":
+                self._unused[place] = column.type
+            elif column.kind == "category":
+                self._texts[place] = column.values
+            else:
+                doubles[:, len(self._places)] = column.values
+                self._places.append(place)
+                self._kinds.append(column.kind)
+        self._doubles = doubles[:, : len(self._places)]
+
+    def values(self, columns: RowIndices) -> Array:
+        """The values of some columns, either all doubles or all texts."""
+        if columns[0] in self._texts:
+            return np.column_stack([self._texts[place] for place in columns])
+        doubles = self._doubles
+        if not np.array_equal(columns, self._places):
+            doubles = doubles[:, np.searchsorted(self._places, columns)]
+        _check_finite([self.names[place] for place in columns], doubles)
+        return doubles
+
+    def plan(self, *, may_be_identifier: bool) -> tuple[ColumnPlan, ...]:
+        """Tell what becomes of each column."""
+        names = [self.names[place] for place in self._places]
+        _check_finite(names, self._doubles)
+        numbers = plan_numbers(names, self._kinds, self._doubles, may_be_identifier=may_be_identifier)
+        plans = dict(zip(self._places, numbers, strict=True))
+        for place, texts in self._texts.items():
+            counts = Counter(texts.tolist())
+            n_missing = counts.pop(None, 0)
+            plans[place] = plan_texts(self.names[place], counts.items(), n_missing)
+        for place, kind in self._unused.items():
+            plans[place] = unused(self.names[place], kind)
+        return tuple(plans[place] for place in range(len(self.names)))
+
+
+def columns_of(X: Any) -> list[Any]:
+    """The columns of a frame of pandas or polars, or of an array."""
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, place] for place in range(X.shape[1])]
+    return list(X.get_columns()) if hasattr(X, "get_columns") else list(X.T)
+
+
+def read_column(values: Any) -> Column:
+    """A series of pandas or polars, or an array of one dimension."""
+    if hasattr(values, "iloc"):
+        return _read_pandas(values)
+    return _read_polars(values) if hasattr(values, "get_chunks") else _read_array(values)
+
+
+def _read_pandas(series: Any) -> Column:
+    kind = series.dtype.kind
+    if hasattr(series.dtype, "categories"):
+        levels = np.array([*map(_text_of, series.dtype.categories.tolist()), None], dtype=object)
+        return Column("category", levels[series.cat.codes.to_numpy()], "category")
+    if kind in "biuf":
+        return _numbers(series.to_numpy(dtype=np.float64, na_value=np.nan), series.dtype)
+    if kind == "M" and not str(series.dtype).startswith(("date32", "date64")):  # pandas hands these out as objects
+        return Column("date", seconds_of(series.to_numpy(dtype="datetime64[us]")), str(series.dtype))
+    if kind in "mc":
+        return _unused(series.dtype, len(series))
+    return _read_objects(_with_gaps(series.to_numpy(dtype=object), series.isna().to_numpy()), str(series.dtype))
+
+
+def _read_polars(series: Any) -> Column:
+    name = series.dtype.base_type().__name__
+    if series.dtype.is_numeric() or name == "Boolean":
+        return _numbers(series.cast(float).to_numpy(), series.dtype)
+    if name in ("String", "Categorical", "Enum"):
+        return Column("category", series.cast(str).to_numpy(), name)
+    if name in ("Date", "Datetime"):
+        return Column("date", series.dt.epoch("us").to_numpy() / 1e6, name)
+    if name in ("Null", "Object"):
+        return _read_objects(np.array([*series.to_list(), None], dtype=object)[:-1], name)
+    return _unused(series.dtype, len(series))
+
+
+def _read_array(values: Array) -> Column:
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return _numbers(values.astype(np.float64), values.dtype)
+    if kind == "M":
+        return Column("date", seconds_of(values), str(values.dtype))
+    if kind in "OUT":
+        return _read_objects(values.astype(object), str(values.dtype))
+    return _unused(values.dtype, len(values))
+
+
+def _numbers(values: Vector, dtype: Any) -> Column:
+    return Column("boolean" if str(dtype).lower().startswith("bool") else "number", values, str(dtype))
+
+
+def _unused(dtype: Any, n_rows: int) -> Column:
+    return Column("unused", np.full(n_rows, np.nan), str(dtype))
+
+
+def _read_objects(values: Array, name: str) -> Column:
+    """Python objects: texts, numbers, dates, or texts and numbers together, which are taken as texts."""
+    items = values.tolist()
+    types = {each for each in set(map(type, items)) if not _is_missing_type(each)}
+    if types <= {str}:
+        return Column("category", values, name) if types else Column("number", np.full(len(items), np.nan), name)
+    known = (str, Real, Decimal, np.bool_, date, np.datetime64)
+    strange = [each for each in types if not issubclass(each, known)]
+    if strange:
+        return _unused(strange[0].__name__, len(items))
+    present = [None if is_missing(each) else each for each in items]
+    types = {type(each) for each in present if each is not None}
+    if all(issubclass(each, date | np.datetime64) for each in types):
+        moments = np.array([np.datetime64("NaT") if each is None else _in_utc(each) for each in present])
+        return Column("date", seconds_of(moments.astype("datetime64[us]")), name)
+    if all(issubclass(each, Real | Decimal | np.bool_) for each in types):
+        numbers = np.array([np.nan if each is None else float(each) for each in present])
+        return _numbers(numbers, "bool" if types and types <= {bool, np.bool_} else name)
+    texts = {each: _text_of(each) for each in set(present)}
+    return Column("category", np.array([*(texts[each] for each in present), None], dtype=object)[:-1], name)
+
+
+def _is_missing_type(kind: type) -> bool:
+    return kind.__name__ in ("NoneType", "NAType", "NaTType")
+
+
+def _in_utc(value: Any) -> Any:
+    """A date of Python or NumPy without a time zone, which NumPy does not know, to the microsecond."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return np.datetime64(value, "us")
+
+
+def _text_of(value: Any) -> str | None:
+    """A level as a text; a whole number is the same text as an integer and as a double."""
+    if value is None or isinstance(value, str):
+        return value
+    if is_missing(value):
+        return None
+    is_whole = isinstance(value, float | np.floating) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)
+
+
+def _with_gaps(values: Array, missing: Mask) -> Array:
+    """A copy of objects, None where a value is missing."""
+    changed = values.copy()
+    changed[missing] = None
+    return changed
+
+
+def seconds_of(moments: Array) -> Vector:
+    """Dates of NumPy in seconds since the beginning of 1970, to the microsecond; NaN where one is missing."""
+    exact = moments.astype("datetime64[us]")
+    return np.where(np.isnat(exact), np.nan, exact.view(np.int64) / 1e6)
+
+
+def as_kind(column: Column, kind: str, name: str) -> Array:
+    """The values of a column that a fit has planned as a kind; those of another type are a ValueError.
+
+    Truth values count as 0 and 1 where numbers are expected, numbers as texts where levels are, and a column without
+    any value as anything.
+    """
+    if column.kind == kind or (column.kind in ("number", "boolean") and kind in ("number", "boolean")):
+        return column.values
+    missing = np.array([is_missing(each) for each in column.values.tolist()])
+    if column.kind in ("number", "boolean") and kind == "category":
+        whole = {"boolean": bool}.get(column.kind, float)
+        levels, places = np.unique(np.where(missing, 0.0, column.values), return_inverse=True)
+        texts = np.array([_text_of(whole(each)) for each in levels.tolist()], dtype=object)[places]
+        return _with_gaps(texts, missing)
+    if column.kind != "unused" and missing.all():
+        return np.full(len(missing), None, dtype=object) if kind == "category" else np.full(len(missing), np.nan)
+    raise ValueError(f"column {name!r} must hold {_WORDS[kind]}, as it did in fit; got {_first(column)}.")
+
+
+def _first(column: Column) -> str:
+    """The first value that is not missing, and the type of its column."""
+    values = [each for each in column.values.tolist() if each is not None and each == each]
+    if column.kind == "date" and values:
+        values = [str(np.datetime64(round(values[0] * 1e6), "us"))]
+    return f"{values[0]!r} (type {column.type})" if values else f"values of type {column.type}"
+
+
+def _check_finite(names: Sequence[str], doubles: Matrix) -> None:
+    """Refuse infinite values, and those whose squares are, with the column; NaN stands for a missing one."""
+    found = first_too_large(doubles)
+    if found is not None:
+        row, place = found
+        raise ValueError(
+            f"column {names[place]!r} holds {doubles[row, place]:g}, first in row {row}: infinite values, and those "
+            f"beyond {LARGEST_VALUE:g}, whose squares are, cannot be learned from or scored. Leave the row out, or set "
+            "the value to NaN, which counts as missing."
+        )
+
+
+def first_too_large(doubles: Matrix) -> tuple[int, int] | None:
+    """Row and column of the first value that is infinite or too large to be squared."""
+    # No array of the size of the matrix is made, unless there is something to find; NaN is passed over.
+    if not doubles.size or (
+        np.fmax.reduce(doubles, axis=None) <= LARGEST_VALUE and np.fmin.reduce(doubles, axis=None) >= -LARGEST_VALUE
+    ):
+        return None
+    is_wrong = np.abs(doubles) > LARGEST_VALUE
+    row, place = np.unravel_index(np.argmax(is_wrong), doubles.shape)
+    return (int(row), int(place)) if is_wrong[row, place] else None

@@ -1,0 +1,239 @@
+"""One matrix of doubles of tables as people have them, whatever holds them."""
+
+import datetime
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
+
+RNG = np.random.default_rng(0)
+N = 400
+
+
+def made_table():
+    days = RNG.integers(0, 900, N)
+    return pd.DataFrame(
+        {
+            "amount": np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(size=N)),
+            "count": RNG.integers(0, 9, N),
+            "flag": RNG.random(N) < 0.3,
+            "city": RNG.choice(np.array(["bonn", "oslo", "rome", None], dtype=object), N, p=[0.5, 0.3, 0.15, 0.05]),
+            "size": pd.Categorical(RNG.choice(["s", "m", "l"], N)),
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 10**8, N), unit="s"),
+            "day": pd.Series(pd.Timestamp("2023-01-01") + pd.to_timedelta(days, unit="D")).where(RNG.random(N) > 0.1),
+            "maybe": pd.array(RNG.choice(np.array([True, False, None], dtype=object), N), dtype="boolean"),
+            "user_id": RNG.permutation(N),
+            "text": [f"row {row}" for row in range(N)],
+            "one": 1.0,
+            "none": None,
+        }
+    )
+
+
+TABLE = made_table()
+
+
+@parametrize_with_checks([TableEncoder(), DateEncoder()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_every_kind_of_column():
+    encoder = TableEncoder()
+    found = pd.DataFrame(encoder.fit_transform(TABLE), columns=encoder.get_feature_names_out())
+    kinds = {column.name: column.kind for column in encoder.columns_}
+    assert kinds == {
+        **dict.fromkeys(("amount", "count"), "number"),
+        **dict.fromkeys(("flag", "maybe"), "boolean"),
+        **dict.fromkeys(("city", "size"), "category"),
+        **dict.fromkeys(("when", "day"), "date"),
+        **dict.fromkeys(("user_id", "text", "one", "none"), "dropped"),
+    }
+    expected = pd.DataFrame(
+        {
+            "amount": TABLE["amount"].fillna(TABLE["amount"].mean()),
+            "flag": TABLE["flag"].astype(float),
+            "missingindicator_maybe": TABLE["maybe"].isna().astype(float),
+            "when_days": (TABLE["when"] - pd.Timestamp(0)) / pd.Timedelta(days=1),
+            "when_time": (TABLE["when"] - TABLE["when"].dt.normalize()) / pd.Timedelta(days=1),
+            "when_weekday": TABLE["when"].dt.day_of_week.astype(float),
+            "day_missing": TABLE["day"].isna().astype(float),
+        }
+    )
+    day = (TABLE["day"] - pd.Timestamp(0)).dt.days / 365.2425 % 1
+    expected["day_season"] = day.fillna(day.mean())
+    scaled = (expected - expected.mean()) / expected.std(ddof=0)
+    np.testing.assert_allclose(found[scaled.columns], scaled, atol=1e-9)
+    levels = ["city_bonn", "city_oslo", "city_rome", "city_None", "size_l", "size_m", "size_s"]
+    np.testing.assert_array_equal(
+        found[levels], LevelEncoder(sparse_output=False).fit_transform(TABLE[["city", "size"]])
+    )
+    names = np.array([name.removeprefix("missingindicator_").split("_")[0] for name in found.columns])
+    np.testing.assert_array_equal(np.array(list(TABLE.columns))[encoder.sources_], names)
+
+
+POLARS = pl.from_pandas(TABLE)
+SHORT = POLARS.with_columns(pl.col("city").cast(pl.Categorical), pl.col("day").cast(pl.Date))
+SAME_TABLES = {
+    "polars": POLARS,
+    "categories and dates of polars": SHORT.with_columns(pl.col("size").cast(pl.Enum(["s", "m", "l"]))),
+    "arrow": TABLE.convert_dtypes(dtype_backend="pyarrow"),
+    "types of arrow": SHORT.to_arrow().to_pandas(types_mapper=pd.ArrowDtype),
+    "objects": TABLE.astype(object),
+    "nullable": TABLE.astype({"count": "Int16", "flag": "boolean", "city": "string", "amount": "Float64"}),
+    "zones": TABLE.assign(when=TABLE["when"].dt.tz_localize("UTC").dt.tz_convert("Europe/Oslo")),
+    "nanoseconds": TABLE.astype({"when": "datetime64[ns]", "day": "datetime64[s]", "city": "category"}),
+}
+
+
+@pytest.mark.parametrize("holder", SAME_TABLES)
+def test_what_holds_a_table_does_not_matter(holder):
+    table, encoder = SAME_TABLES[holder], TableEncoder()
+    expected = encoder.fit_transform(TABLE)
+    assert expected.flags.c_contiguous
+    assert expected.dtype == np.float64
+    np.testing.assert_array_equal(TableEncoder().fit_transform(table), expected)
+    np.testing.assert_array_equal(encoder.transform(table), expected)
+    np.testing.assert_array_equal(TableEncoder().fit(table).transform(TABLE), expected)
+    again = pickle.loads(pickle.dumps(encoder))
+    assert again.columns_ == encoder.columns_
+    np.testing.assert_array_equal(again.transform(table), expected)
+
+
+def test_arrays_of_objects_are_read_by_their_values():
+    values = TABLE.drop(columns=["user_id"])
+    names = [f"x{place}" for place in range(values.shape[1])]
+    encoder = TableEncoder()
+    found = encoder.fit_transform(values.to_numpy(dtype=object))
+    np.testing.assert_array_equal(found, TableEncoder().fit_transform(values.set_axis(names, axis=1)))
+    rows = [["bonn", 1.0, datetime.date(2024, 1, day)] for day in range(1, 30)] + [["oslo", 2.5, None]]
+    encoder = TableEncoder().fit(rows)
+    assert [column.kind for column in encoder.columns_] == ["category", "number", "date"]
+    np.testing.assert_array_equal(encoder.transform(np.array(rows, dtype=object)), encoder.fit_transform(rows))
+
+
+def test_unknown_levels_and_new_gaps_count_as_the_average():
+    encoder = TableEncoder()
+    training = encoder.fit_transform(TABLE)
+    names = encoder.get_feature_names_out()
+    strange = encoder.transform(
+        TABLE.iloc[:3].assign(count=np.nan, flag=None, size="xxl", when=pd.NaT, city=["x", None, "y"])
+    )
+    for name in ("count", "flag", "size"):
+        places = [place for place, each in enumerate(names) if each.split("_")[0] == name]
+        np.testing.assert_allclose(strange[:, places] - training[:, places].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(strange[:, [name.startswith("when") for name in names]], 0, atol=1e-9)
+    cities = strange[:, [name.startswith("city") for name in names]]
+    np.testing.assert_allclose(cities[0], (TABLE["city"].value_counts(dropna=False, normalize=True)).to_numpy())
+    np.testing.assert_array_equal(cities[1], [0, 0, 0, 1])
+
+
+def test_fitted_parts_depend_on_training_rows_alone():
+    encoder = TableEncoder().fit(TABLE.iloc[:300])
+    kept = encoder.transform(TABLE.iloc[:10])
+    encoder.transform(TABLE.iloc[300:].assign(city="paris", amount=1e6))
+    np.testing.assert_array_equal(encoder.transform(TABLE).astype(float)[:10], kept)
+    np.testing.assert_allclose(encoder.transform(TABLE.iloc[:300])[:, :4].mean(axis=0), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"amount": "much"}, "column 'amount' must hold numbers.*'much'"),
+        ({"flag": "yes"}, "column 'flag' must hold truth values.*'yes'"),
+        ({"when": 3.5}, "column 'when' must hold dates.*3.5"),
+        ({"city": pd.Timestamp("2024-12-31")}, "column 'city' must hold texts.*2024-12-31"),
+        ({"count": np.inf}, "column 'count' holds inf"),
+        ({"count": -1e200}, "column 'count' holds -1e\\+200"),
+    ],
+)
+def test_other_types_and_infinite_values_are_refused_by_name(change, words):
+    encoder = TableEncoder().fit(TABLE)
+    for table in (TABLE.assign(**change), pl.from_pandas(TABLE.assign(**change))):
+        with pytest.raises(ValueError, match=words):
+            encoder.transform(table)
+    if "inf" in words:
+        with pytest.raises(ValueError, match=words):
+            TableEncoder().fit(TABLE.assign(**change))
+
+
+def test_what_is_dropped_is_not_read_again():
+    encoder = TableEncoder().fit(TABLE)
+    changed = TABLE.assign(text=3.5, one="anything", none=np.inf, user_id=None)
+    np.testing.assert_array_equal(encoder.transform(changed), encoder.transform(TABLE))
+    # A column without a value fits any kind; numbers fit levels, and truth values numbers.
+    assert np.isfinite(encoder.transform(TABLE.assign(when=None, city=np.nan, count=True, size=3))).all()
+    levels = pd.DataFrame({"code": pd.Categorical(RNG.integers(1, 4, 50)), "x": RNG.normal(size=50)})
+    encoder = TableEncoder().fit(levels)
+    np.testing.assert_array_equal(encoder.transform(levels.astype({"code": float})), encoder.transform(levels))
+
+
+def test_nothing_left_is_said_with_reasons():
+    with pytest.raises(ValueError, match=r"no column is left.*text: 400 different texts.*one: the same value"):
+        TableEncoder().fit(TABLE[["text", "one", "none", "user_id"]])
+    with pytest.raises(ValueError, match="Feature names"):
+        TableEncoder().fit(TABLE).transform(TABLE[TABLE.columns[::-1]])
+
+
+def test_arrays_have_no_identifiers():
+    counts = np.arange(100.0)[:, np.newaxis]
+    np.testing.assert_allclose(TableEncoder().fit_transform(counts).std(), 1)
+    with pytest.raises(ValueError, match="identifier"):
+        TableEncoder().fit(pd.DataFrame(counts, columns=["row"]))
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_sparse_rows(kind):
+    narrow = sparse.random(60, 30, 0.3, random_state=0)
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(kind(narrow)), TableEncoder().fit_transform(narrow.toarray())
+    )
+    wide = sparse.random(60, 2001, 0.01, random_state=0)
+    encoder = TableEncoder().fit(kind(wide))
+    found = encoder.transform(kind(wide))
+    largest = np.abs(wide.toarray()).max(axis=0)
+    assert found.format == "csr"
+    np.testing.assert_allclose(found.toarray(), wide.toarray() / np.where(largest > 0, largest, 1))
+    np.testing.assert_array_equal(encoder.transform(wide.toarray()).toarray(), found.toarray())
+    assert encoder.columns_ == ()
+    np.testing.assert_array_equal(encoder.sources_, np.arange(2001))
+    wide.data[3] = np.nan
+    with pytest.raises(ValueError, match="must not hold missing"):
+        encoder.transform(kind(wide))
+
+
+def test_rows_of_the_caller_are_left_alone():
+    X = np.where(RNG.random((50, 3)) < 0.2, np.nan, 1.0 + RNG.random((50, 3)))
+    kept, table = X.copy(), TABLE.copy(deep=True)
+    TableEncoder().fit(X).transform(X)
+    TableEncoder().fit(TABLE).transform(TABLE)
+    np.testing.assert_array_equal(X, kept)
+    pd.testing.assert_frame_equal(TABLE, table)
+
+
+def test_frames_are_optional():
+    script = """
+import sys
+missing = {"pandas", "polars", "pyarrow"}
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] in missing:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Finder)
+import numpy as np
+from taufpl.preprocessing import TableEncoder
+TableEncoder().fit_transform(np.random.default_rng(0).normal(size=(30, 3)))
+missing.remove("polars")
+import polars
+dates = polars.date_range(polars.date(2024, 1, 1), polars.date(2024, 1, 3), eager=True)
+TableEncoder().fit_transform(polars.DataFrame({"x": [1.0, 2.0, None], "y": ["a", "b", "a"], "z": dates}))
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
