@@ -1,17 +1,26 @@
 """One matrix of doubles of tables as people have them, whatever holds them."""
 
+import contextlib
 import datetime
 import pickle
+import sqlite3
 import subprocess
 import sys
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from taufpl import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.exceptions import ExportError
+from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 
 RNG = np.random.default_rng(0)
@@ -237,3 +246,68 @@ dates = polars.date_range(polars.date(2024, 1, 1), polars.date(2024, 1, 3), eage
 TableEncoder().fit_transform(polars.DataFrame({"x": [1.0, 2.0, None], "y": ["a", "b", "a"], "z": dates}))
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def labels_of(table):
+    signal = table["flag"] + (table["city"] == "oslo") + (table["when"].dt.hour > 12) + RNG.normal(size=len(table))
+    return (signal > 1.5).to_numpy().astype(int)
+
+
+def strange_rows():
+    """Rows with unknown levels and missing values in every column."""
+    rows = TABLE.astype({"flag": "boolean", "count": float, "size": object}).copy()
+    for name in rows.columns:
+        rows.loc[RNG.random(N) < 0.2, name] = None
+    rows.loc[RNG.random(N) < 0.2, ["city", "size"]] = "nowhere"
+    return rows
+
+
+LINEAR = TauFPLClassifier(0.1, ranking="paper", reg=1.0, threshold="train", random_state=0)
+
+
+def models():
+    y = labels_of(TABLE)
+    forest = make_pipeline(TableEncoder(), RandomForestClassifier(5, max_depth=4, random_state=0))
+    yield make_pipeline(TableEncoder(), LINEAR).fit(TABLE, y)
+    yield NeymanPearsonClassifier(forest, tau=0.1, threshold="oob", n_rounds=2, random_state=0).fit(TABLE, y)
+
+
+def test_model_files_and_onnx_decide_as_the_model(tmp_path):
+    rows = strange_rows()
+    for place, model in enumerate(models()):
+        save_model(model, tmp_path / f"{place}.skops")
+        loaded = load_model(tmp_path / f"{place}.skops").model
+        decisions = model.decision_function(rows)
+        np.testing.assert_array_equal(loaded.decision_function(rows), decisions)
+        np.testing.assert_array_equal(loaded.decision_function(pl.from_pandas(rows)), decisions)
+        for sample in (TABLE, pl.from_pandas(TABLE)):
+            graph = to_onnx(loaded, sample)
+            session = onnxruntime.InferenceSession(graph.SerializeToString())
+            inputs = [each.name for each in session.get_inputs()]
+            assert inputs == ["amount", "count", "flag", "city", "size", "when", "day", "maybe"]
+            feed = {name: fed(rows[name])[:, np.newaxis] for name in inputs}
+            label, score = session.run(["label", "score"], feed)
+            np.testing.assert_allclose(score, decisions, rtol=1e-9, atol=1e-9)
+            np.testing.assert_array_equal(label, model.predict(rows))
+
+
+def fed(values):
+    """A column as the documentation says that ONNX takes it."""
+    if values.dtype.kind == "M":
+        return ((values - pd.Timestamp(0)) / pd.Timedelta(seconds=1)).to_numpy()
+    if values.dtype.kind == "O":
+        return values.fillna("").to_numpy(dtype=object)
+    return values.to_numpy(dtype=float, na_value=np.nan)
+
+
+def test_sql_and_json_of_a_linear_model():
+    y, names = labels_of(TABLE), ["amount", "count", "flag", "city", "size", "user_id", "text"]
+    model = make_pipeline(TableEncoder(), clone(LINEAR)).fit(TABLE[names], y)
+    rows = strange_rows()[names]
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        rows.drop(columns="text").astype({"flag": float}).to_sql("rows", database, index=False)
+        scores = [row[-2] for row in database.execute(to_sql(model, table="rows"))]
+    np.testing.assert_allclose(scores, model.decision_function(rows), rtol=1e-9)
+    assert list(to_json(model)["categories"]) == ["city", "size"]
+    with pytest.raises(ExportError, match="'when', 'day': dates cannot be written in SQL"):
+        to_sql(make_pipeline(TableEncoder(), LINEAR).fit(TABLE, y))

@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 from taufpl._row_hashes import is_missing
 from taufpl._types import Vector
 from taufpl.exceptions import ExportError
-from taufpl.preprocessing import LevelEncoder
+from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 
 FeaturesT = TypeVar("FeaturesT")
 
@@ -71,6 +71,9 @@ class PipelineVisitor(Protocol[FeaturesT]):
     def encode(self, features: FeaturesT, step: Any, encodings: list[Encoding]) -> FeaturesT:
         """Encode every column."""
 
+    def split_dates(self, features: FeaturesT, step: DateEncoder) -> FeaturesT:
+        """Make the numbers of every column of dates, which come as seconds since 1970, then the marks."""
+
     def convert(self, features: FeaturesT, step: Any) -> FeaturesT:
         """Apply a transformer of any other class, or refuse it."""
 
@@ -92,7 +95,7 @@ def _visit_step(step: Any, features: FeaturesT, visitor: PipelineVisitor[Feature
         return _visit_step(step.estimator, features, visitor)
     if isinstance(step, Pipeline):
         return visit((each for _, each in step.steps), features, visitor)
-    if isinstance(step, ColumnTransformer | FeatureUnion):
+    if isinstance(step, ColumnTransformer | FeatureUnion | TableEncoder):
         return visitor.join([_visit_step(*part, visitor) for part in _branches(step, features, visitor)])
     if isinstance(step, SelectorMixin):
         return visitor.take(features, step.get_support(indices=True).tolist())
@@ -101,12 +104,16 @@ def _visit_step(step: Any, features: FeaturesT, visitor: PipelineVisitor[Feature
         return visitor.impute(features, step, _fills(step), marked)
     if type(step) in (OneHotEncoder, LevelEncoder):
         return visitor.encode(features, step, _encodings(step))
+    if type(step) is DateEncoder:
+        return visitor.split_dates(features, step)
     scaling = _scaling(step)
     return visitor.convert(features, step) if scaling is None else visitor.scale(features, step, scaling)
 
 
 def _branches(step: Any, features: FeaturesT, visitor: PipelineVisitor[FeaturesT]) -> list[tuple[Any, FeaturesT]]:
     """The transformers that work side by side, each with the features that it gets."""
+    if isinstance(step, TableEncoder):
+        return [(each, visitor.take(features, columns.tolist())) for _, each, columns in step.parts_]
     if step.transformer_weights:
         raise ExportError(
             f"{type(step).__name__} with transformer_weights cannot be exported: scale the parts instead."

@@ -7,8 +7,18 @@ from taufpl.preprocessing._column_plan import (
     reasons_against as reasons_against,
     unused as unused,
 )
-from taufpl.preprocessing._date_encoder import DateEncoder
+from taufpl.preprocessing._date_encoder import (
+    DAYS_OF_YEAR as DAYS_OF_YEAR,
+    MONDAY as MONDAY,
+    SECONDS_OF_DAY as SECONDS_OF_DAY,
+    DateEncoder,
+)
 from taufpl.preprocessing._level_encoder import LevelEncoder
+from taufpl.preprocessing._table_columns import (
+    as_kind as as_kind,
+    read_column as read_column,
+    seconds_of as seconds_of,
+)
 from taufpl.preprocessing._table_encoder import TableEncoder, encoding_parts as encoding_parts
 from taufpl.preprocessing._unseen import ColumnCounts, TrainingColumn, UnseenCounter
 

@@ -14,6 +14,8 @@ from taufpl.preprocessing._table_columns import as_kind, columns_of, read_column
 
 SECONDS_OF_DAY = 86_400.0
 DAYS_OF_YEAR = 365.2425
+# The first of January 1970 was a Thursday: days after a Monday.
+MONDAY = 3.0
 PARTS = ("days", "time", "weekday", "season")
 
 
@@ -80,7 +82,7 @@ class DateEncoder(TransformerMixin, BaseEstimator):
         seconds = self._seconds(X, reset=False)
         days = seconds / SECONDS_OF_DAY
         whole = np.floor(days)
-        parts = (days, days - whole, _modulo(whole + 3.0, 7.0), _modulo(days, DAYS_OF_YEAR) / DAYS_OF_YEAR)
+        parts = (days, days - whole, _modulo(whole + MONDAY, 7.0), _modulo(days, DAYS_OF_YEAR) / DAYS_OF_YEAR)
         numbers = np.stack(parts, axis=2).reshape(len(seconds), -1)
         return np.hstack((numbers, np.isnan(seconds[:, self.marked_])))
 

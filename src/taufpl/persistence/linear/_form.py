@@ -194,6 +194,13 @@ class _FeatureVisitor:
             for output in range(encoding.outputs.shape[1])
         ]
 
+    def split_dates(self, features: list[Feature], step: Any) -> list[Feature]:
+        names = ", ".join(repr(feature.column) for feature in features)
+        raise ExportError(
+            f"{names}: dates cannot be written in {self.target}, since time of day, weekday and season are no weights "
+            "of a column. taufpl.persistence.to_onnx exports them; or fit the model without these columns."
+        )
+
     def convert(self, features: list[Feature], step: Any) -> list[Feature]:
         raise self._refusal(type(step).__name__)
 

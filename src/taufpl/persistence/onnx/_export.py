@@ -44,7 +44,8 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
         Rows such as the model will get: some of the training data, say; or the number of columns, if all are numbers.
         A matrix becomes one input, `X`, in the precision that it has (doubles if it holds anything but float32). A
         frame becomes one input a column, with its name: doubles, floats, integers, booleans or strings of shape
-        (rows, 1).
+        (rows, 1); dates are doubles, seconds since 1970. Where a :class:`taufpl.preprocessing.TableEncoder` comes
+        first, numbers and truth values are doubles, so that any may be missing, and columns that it drops no input.
     target_opset : int, default=None
         Version of ONNX's operators, 19 or later; None is 19.
 

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from taufpl._row_hashes import is_missing
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import UnwrappedModel
-from taufpl.persistence.onnx._graph import Columns, Graph
+from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
+from taufpl.preprocessing import TableEncoder, as_kind, read_column, seconds_of
 
 # ONNX has no missing texts.
 MISSING_TEXT = ""
+# A column that is taken as it is found.
+_OPEN = "open"
 # Rows of the sample, and numbers in it at most.
 _ROWS, _CELLS = 256, 1 << 22
 
@@ -57,22 +60,45 @@ def _add_columns(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Colu
             f"X must have the {len(model.names)} columns that the model was fitted on; got {list(X.columns)}."
         )
     columns = []
-    for name in rows.columns:
-        values = rows[name].to_numpy().reshape(-1, 1)
-        column = graph.input(str(name), _as_fed(values))
-        nones = frozenset(value is None for value in values.ravel().tolist() if is_missing(value))
+    for name, kind in zip(rows.columns, _planned_kinds(model), strict=True):
+        if kind == "dropped":
+            # No scorer uses the column, and nobody has to give it: its place is kept.
+            columns.append(ColumnTensor("", 1))
+            continue
+        values = rows[name].to_numpy() if kind == _OPEN else as_kind(read_column(rows[name]), kind, str(name))
+        column = graph.input(str(name), _as_fed(values.reshape(-1, 1)))
+        nones = frozenset(value is None for value in values.tolist() if is_missing(value))
         columns.append(replace(column, nones=nones) if column.is_text else column)
     return rows, tuple(columns)
 
 
+def _planned_kinds(model: UnwrappedModel) -> list[str]:
+    """The kind that table encoders have planned for each column; "dropped" where all drop it.
+
+    Where something else gets the columns of X, they are taken as they are found. Encoders of several folds may differ
+    in what they drop, never in the kind of a column.
+    """
+    first = [next(iter((*model.steps, *scorer.steps)), None) for scorer in model.scorers]
+    plans = [step.columns_ for step in first if isinstance(step, TableEncoder)]
+    if len(plans) < len(first) or not all(plans):
+        return [_OPEN] * len(model.names)
+    kinds = [{plan[place].kind for plan in plans} - {"dropped"} for place in range(len(plans[0]))]
+    return [next(iter(each), "dropped") for each in kinds]
+
+
 def _as_fed(column: NDArray[Any]) -> NDArray[Any]:
-    """A column as a session takes it: 32-bit floats, doubles, 64-bit integers, booleans, or strings."""
+    """A column as a session takes it: 32-bit floats, doubles, 64-bit integers, booleans, or strings.
+
+    Dates are doubles, seconds since 1970.
+    """
     if column.dtype.kind in "iu":
         return column.astype(np.int64)
     if column.dtype.kind == "b" or column.dtype == np.float32:
         return column
     if column.dtype.kind == "f":
         return column.astype(np.float64)
+    if column.dtype.kind == "M":
+        return seconds_of(column)
     values = [MISSING_TEXT if is_missing(value) else value for value in column.ravel().tolist()]
     strange = {type(value).__name__ for value in values if not isinstance(value, str)}
     if strange:

@@ -14,6 +14,7 @@ from taufpl.persistence._pipeline import Encoding, Scaling
 from taufpl.persistence.onnx._converters import add_transformer
 from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
 from taufpl.persistence.onnx._inputs import MISSING_TEXT
+from taufpl.preprocessing import DAYS_OF_YEAR, MONDAY, SECONDS_OF_DAY, DateEncoder
 
 
 class TensorVisitor:
@@ -67,6 +68,25 @@ class TensorVisitor:
         if not column.is_text:
             return self.graph.add("IsNaN", column.name)
         return self.graph.add("Equal", column.name, self.graph.constant(np.array([[MISSING_TEXT]], dtype=object)))
+
+    def split_dates(self, features: Columns, step: DateEncoder) -> Columns:
+        """The arithmetic of the encoder, in its order."""
+        graph, seconds = self.graph, self.graph.matrix(features, step)
+        days = graph.add("Div", seconds.name, graph.constant(SECONDS_OF_DAY))
+        whole = graph.add("Floor", days)
+        season = graph.add("Div", self._modulo(days, DAYS_OF_YEAR), graph.constant(DAYS_OF_YEAR))
+        weekday = self._modulo(graph.add("Add", whole, graph.constant(MONDAY)), 7.0)
+        parts = (days, graph.add("Sub", days, whole), weekday, season)
+        width = seconds.width
+        by_column = [part * width + column for column in range(width) for part in range(len(parts))]
+        numbers = graph.take(tuple(ColumnTensor(part, width) for part in parts), by_column)
+        marks = graph.take((ColumnTensor(graph.cast(self._missing(seconds), graph.types.DOUBLE), width),), step.marked_)
+        return numbers + marks
+
+    def _modulo(self, values: str, divisor: float) -> str:
+        graph, constant = self.graph, self.graph.constant(divisor)
+        whole = graph.add("Floor", graph.add("Div", values, constant))
+        return graph.add("Sub", values, graph.add("Mul", whole, constant))
 
     def encode(self, features: Columns, step: Any, encodings: list[Encoding]) -> Columns:
         return tuple(
