@@ -24,6 +24,7 @@ from taufpl.estimators._search import reg_grid
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
+from taufpl.estimators.screening import ScreeningClassifier
 
 __all__ = [
     "REG_CONSTRAINT",
@@ -36,6 +37,7 @@ __all__ = [
     "KernelTauFPLRanker",
     "LinearScorer",
     "NeymanPearsonClassifier",
+    "ScreeningClassifier",
     "SolverChoice",
     "TauFPLClassifier",
     "TauFPLRanker",

@@ -8,34 +8,33 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_outlier_detector
+from sklearn.base import MetaEstimatorMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import HasMethods, Interval, StrOptions, fit_context, routing_enabled
-from taufpl._types import Array, Mask, Vector
+from taufpl._types import Array
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import (
     CloneFitter,
     find_own,
-    known_positive,
-    last_step,
     refuse_pairwise,
     wanted_positive,
     without_weightless,
 )
-from taufpl.estimators._linear import LinearScorer, score_rounding
-from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, indexed, mean_scores, scores_of
+from taufpl.estimators._linear import LinearScorer
+from taufpl.estimators._predictions import indexed, scores_of
 from taufpl.estimators._reading import in_memory, make_table, read_units, score_table, split_labels
+from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget, fresh_evidence
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, fresh_evidence
 from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
 from taufpl.operators import is_foreign_array, to_numpy
 
 
-class NeymanPearsonClassifier(ThresholdedMixin, PredictionMixin, MetaEstimatorMixin, BaseEstimator):
+class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     """Any scikit-learn scorer, with a threshold that keeps the false-positive rate at or under tau.
 
     Parameters
@@ -257,54 +256,6 @@ class NeymanPearsonClassifier(ThresholdedMixin, PredictionMixin, MetaEstimatorMi
                 "name the label of positives by pos_label."
             )
         return split_labels(y, self.pos_label).classes
-
-    def _keep_outcome(self, outcome: Outcome) -> Self:
-        self.estimators_ = list(outcome.models)
-        self.estimator_ = self.estimators_[0]
-        forget(self, "n_features_in_", "feature_names_in_")
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        self._keep_evidence(outcome.evidence, self._rounding(outcome.scale))
-        return self
-
-    def _rounding(self, scale: float) -> float:
-        """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
-        last = last_step(self.estimator_)
-        hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
-        single = to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32
-        return score_rounding(scale + hidden, np.float32 if single else np.float64)
-
-    def _raw_scores(self, X: Any) -> Any:
-        return mean_scores([scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_])
-
-    def decision_function(self, X: Any) -> Vector:
-        """Score minus threshold, positive exactly where `predict` says positive.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return decisions_of(self._raw_scores(X), self.threshold_)
-
-    def decide(self, X: Any) -> Mask:
-        """Whether each row is positive at each tolerance, in the order of `tau`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of bool of shape (n_samples, n_taus)
-        """
-        check_is_fitted(self)
-        return above_each(self._raw_scores(X), self.thresholds_)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata go: groups and order stay here, where they were requested; the rest goes to the estimator.

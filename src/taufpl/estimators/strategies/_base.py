@@ -84,6 +84,10 @@ class Fitter(ABC):
     def scores(self, model: Any, table: Any) -> Scores:
         """Scores of these rows, higher for the positive class."""
 
+    def unseen_parts(self, model: Any, train: Any) -> list[tuple[Any, Any]] | None:
+        """Models that the fit has left, each with the rows it has not seen, for all rows; None where there are none."""
+        return None
+
     def is_linear(self, model: Any) -> bool:
         """Whether scores are linear in the features."""
         return False

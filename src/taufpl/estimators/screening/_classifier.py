@@ -1,0 +1,207 @@
+"""The best scorer for a tolerance that can be found without help, under the guarantee."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taufpl._sklearn import Interval, fit_context
+from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._predictions import indexed
+from taufpl.estimators._reading import in_memory, make_table, needs_memory, read_units, split_labels
+from taufpl.estimators._scorer_classifier import ScorerClassifier
+from taufpl.estimators._search import tau_grid
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
+from taufpl.estimators.screening._fitter import StackFitter
+from taufpl.estimators.screening._importances import permutation_importances
+from taufpl.estimators.screening._leaderboard import leaderboard_frame
+from taufpl.estimators.screening._stack import StackedScorer
+
+
+class ScreeningClassifier(ScorerClassifier):
+    """Finds as many positives as a tolerated false-positive rate allows, in tables as they come.
+
+    Columns are encoded, scorers of several families (boosting, forests, extra trees; LightGBM, XGBoost and CatBoost
+    where they are installed; a linear ranking for text and other wide sparse rows) are joined by a stack, and the
+    threshold keeps the tolerance on new rows. All of it is inside the guarantee: the negatives that choose the
+    threshold have been seen by no part of the scorer.
+
+    Parameters
+    ----------
+    tau : float or sequence of float, default=0.01
+        Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, as in
+        :class:`NeymanPearsonClassifier`.
+    delta : float, default=0.05
+        Probability with which tau may be exceeded.
+    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+        As in :class:`TauFPLClassifier`: "np", held-out negatives with a guarantee, where there are enough of them, else
+        "cross", for which the whole stack is fitted anew without each of `cv` folds.
+    effort : {"fast", "normal", "best"}, default="normal"
+        How much time to take: "fast" is seconds for thousands of rows; "normal" takes two to three times as long;
+        "best" some ten times, with more settings, folds and seeds.
+    candidates : "auto" or list, default="auto"
+        The scorers: names ("boosting", "forest", "extra trees", "linear", "lightgbm", "xgboost", "catboost"),
+        estimators, or pairs of a name and an estimator, which get the encoded columns and the labels 0 and 1.
+    cv : int, default=5
+        Folds of "cross".
+    holdout, insufficient
+        As in :class:`TauFPLClassifier`.
+    pos_label : label, default=None
+        Label of positives; None is the second in sorted order, with a warning for labels other than 0 and 1, -1 and 1,
+        or False and True.
+    n_jobs : int or None, default=None
+        Fits at the same time; -1 for all cores.
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        1 prints every step of the fit.
+
+    Attributes
+    ----------
+    leaderboard_ : DataFrame
+        The stack, then every candidate: recall at tau on training rows that it has not seen (`recall`, with an interval
+        `recall_low` to `recall_high`), weight in the stack, seconds. Without pandas a structured array.
+    threshold_ : float
+        On the score of the stack; with several tolerances that of the strictest.
+    evidence_ : Evidence, or tuple of Evidence with several tolerances
+        What the threshold rests on; its `tpr_estimate` and `tpr_interval` are the recall at the threshold.
+    feature_importances_ : ndarray of shape (n_features,)
+        Recall that is lost at the threshold where a column's values are those of random rows; on rows that the models
+        have not seen. Not there for sparse matrices with more than 2,000 columns.
+    estimator_ : StackedScorer
+        The fitted scorer.
+    thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, classes_, n_features_in_, feature_names_in_
+        As in :class:`NeymanPearsonClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import ScreeningClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 4))
+    >>> y = (np.sum(X[:, :2] ** 2, axis=1) > 5).astype(int)
+    >>> screen = ScreeningClassifier(tau=0.05, effort="fast", random_state=0).fit(X, y)
+    >>> screen.evidence_.guaranteed, bool(screen.evidence_.tpr_estimate > 0.8)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{
+            name: THRESHOLD_CONSTRAINTS[name]
+            for name in ("threshold", "holdout", "insufficient", "random_state", "n_jobs")
+        },
+        **{name: StackedScorer._parameter_constraints[name] for name in ("effort", "candidates", "verbose")},
+        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "pos_label": "no_validation",
+    }
+    # Of "oob", as in the paper.
+    n_rounds = 10
+    train_share = 2 / 3
+    rule = "np_score"
+    combine = "mean"
+
+    def __init__(
+        self,
+        tau: float | ArrayLike = 0.01,
+        *,
+        delta: float = 0.05,
+        threshold: str = "auto",
+        effort: str = "normal",
+        candidates: Any = "auto",
+        cv: int = 5,
+        holdout: float | str = "auto",
+        insufficient: str = "raise",
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.tau = tau
+        self.delta = delta
+        self.threshold = threshold
+        self.effort = effort
+        self.candidates = candidates
+        self.cv = cv
+        self.holdout = holdout
+        self.insufficient = insufficient
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Candidates have parameters that must be checked too.
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
+        """Fit the scorer and choose its threshold.
+
+        Parameters
+        ----------
+        X : {dataframe, array-like, sparse matrix} of shape (n_samples, n_features)
+            A frame of pandas or polars with numbers, truth values, categories, texts, dates and missing values, or
+            an array or matrix of numbers.
+        y : array-like of shape (n_samples,)
+            Two different labels.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group belong together, as in :meth:`TauFPLClassifier.fit`.
+        order : array-like of shape (n_samples,), default=None
+            When each row came, as in :meth:`TauFPLClassifier.fit`.
+
+        Returns
+        -------
+        self
+        """
+        tau_grid(self.tau)
+        plan = self._plan()
+        with make_table(self, X, y, groups, order) as table:
+            fitter = StackFitter(self._scorer(plan.seed), self.classes_)
+            outcome = self._run_strategy(fitter, table, plan)
+        self._keep_outcome(outcome)
+        self._keep_importances(fitter)
+        return self
+
+    def _scorer(self, seed: int) -> StackedScorer:
+        return StackedScorer(
+            min(self._taus()),
+            effort=self.effort,
+            candidates=self.candidates,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+            verbose=self.verbose,
+        )
+
+    def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: Any) -> ArrayTable:
+        X, y = indexed(self, *in_memory(type(self).__name__, X, y))
+        labels = split_labels(y, self.pos_label)
+        self.classes_ = labels.classes
+        units = read_units(groups, order, y.size)
+        return ArrayTable(X, labels.positive_rows, labels.negative_rows, units, None, self.n_jobs)
+
+    def _takes_remote(self, X: Any) -> bool:
+        return False
+
+    def _check_remote(self) -> None:
+        raise TypeError(needs_memory(type(self).__name__))
+
+    def _keep_importances(self, fitter: StackFitter) -> None:
+        forget(self, "feature_importances_")
+        assert fitter.first is not None
+        strictest = np.ravel(self.evidence_)[int(np.argmin(self._taus()))]
+        level = strictest.tau if strictest.expected_fpr is None else strictest.expected_fpr
+        importances = permutation_importances(*fitter.first, level)
+        if importances is not None:
+            self.feature_importances_ = importances
+
+    @property
+    def leaderboard_(self) -> Any:
+        """The stack, then every candidate, by its recall."""
+        return leaderboard_frame(self.estimator_.standings_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.classifier_tags.multi_class = False
+        return tags

@@ -1,0 +1,47 @@
+"""How candidates stand: the recall of each at the tolerance, on rows that it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from taufpl._types import Mask, Vector
+from taufpl.thresholding import USUAL_DELTA, share_interval
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A candidate, its recall at the tolerance with a confidence interval, its weight in the stack, and its cost."""
+
+    candidate: str
+    recall: float
+    recall_low: float
+    recall_high: float
+    weight: float
+    seconds: float
+
+
+def standing(name: str, scores: Vector, is_positive: Mask, tau: float, weight: float, seconds: float) -> Standing:
+    """The standing of a candidate by scores of rows that it has not seen.
+
+    The recall is that of the exact quantile: at most a share tau of the negatives lies above it.
+    """
+    negative = np.sort(scores[~is_positive])[::-1]
+    n_caught = int(np.sum(scores[is_positive] > negative[int(tau * negative.size)]))
+    n_positive = int(is_positive.sum())
+    low, high = share_interval(n_caught, n_positive, USUAL_DELTA)
+    return Standing(name, n_caught / n_positive, low, high, weight, seconds)
+
+
+def leaderboard_frame(standings: list[Standing]) -> Any:
+    """The standings, best first and the stack on top, as a frame of pandas, or, without pandas, a structured array."""
+    ranked = [standings[-1], *sorted(standings[:-1], key=lambda each: -each.recall)]
+    records = [asdict(each) for each in ranked]
+    try:
+        import pandas
+    except ImportError:
+        kinds = [("candidate", "U40"), *((name, np.float64) for name in records[0] if name != "candidate")]
+        return np.array([tuple(each.values()) for each in records], dtype=kinds)
+    return pandas.DataFrame(records)

@@ -1,0 +1,276 @@
+"""Scorers of several families, joined by a logistic stack on the scores of rows that they have not seen."""
+
+from __future__ import annotations
+
+import time
+from copy import copy
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from taufpl._sklearn import Interval, StrOptions, fit_context
+from taufpl._types import Array, Matrix, RowIndices, Vector
+from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._log_odds import log_odds
+from taufpl.estimators._predictions import PredictionMixin, indexed
+from taufpl.estimators._reading import in_memory, read_units, split_labels
+from taufpl.estimators.screening._candidates import EFFORTS, Candidate, find_candidates
+from taufpl.estimators.screening._leaderboard import Standing, standing
+from taufpl.estimators.screening._progress import current_watcher
+from taufpl.preprocessing import TableEncoder
+
+
+@dataclass
+class StackMember:
+    """A scorer of the stack: models of its folds, and how much their mean score counts.
+
+    The score of a model is standardised by `center` and `scale`, the mean and the standard deviation that it gives to
+    the negatives of the fold that it has not seen: rankings have no scale of their own, and models of other rows have
+    another one.
+    """
+
+    name: str
+    models: list[Any]
+    centers: list[float]
+    scales: list[float]
+    weight: float
+
+    def scores(self, Z: Any) -> Matrix:
+        """Standardised scores of encoded rows by the model of each fold, of shape (n_rows, n_folds)."""
+        parts = zip(self.models, self.centers, self.scales, strict=True)
+        return np.column_stack([(log_odds(model, Z) - center) / scale for model, center, scale in parts])
+
+    def of_fold(self, fold: int) -> StackMember:
+        """The member with the model of one fold alone."""
+        own = slice(fold, fold + 1)
+        return replace(self, models=self.models[own], centers=self.centers[own], scales=self.scales[own])
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldFit:
+    """A candidate fitted without a fold, and the standardised scores that it gives to the rows of the fold."""
+
+    model: Any
+    center: float
+    scale: float
+    scores: Vector
+    seconds: float
+
+
+class StackedScorer(PredictionMixin, BaseEstimator):
+    """Scorers of several families on the columns of a table, joined by a logistic stack.
+
+    Every candidate j is fitted once without each of K folds, and s_jf is its score, standardised, without fold f. The
+    weights w are those of a logistic regression on the scores of rows that a model has not seen, and the score is the
+    mean over the folds::
+
+        s(x) = b + 1/K sum_f sum_j w_j s_jf(x)
+
+    No model is fitted on all rows: the mean of K models of (K - 1)/K of the rows costs less than K folds and a refit,
+    and ranks as well.
+
+    Parameters
+    ----------
+    tau : float, default=0.01
+        The false-positive rate at which the recall of candidates is told.
+    effort, candidates, n_jobs, random_state, verbose, pos_label
+        As in :class:`taufpl.ScreeningClassifier`.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder
+        Columns to features.
+    members_ : list of StackMember
+        Candidates with a positive weight.
+    intercept_ : float
+    standings_ : list of Standing
+        Every candidate, and the stack: recall, weight and seconds.
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "tau": [Interval(Real, 0, 1, closed="neither")],
+        "effort": [StrOptions(set(EFFORTS))],
+        "candidates": [StrOptions({"auto"}), list, tuple],
+        "pos_label": "no_validation",
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        *,
+        effort: str = "normal",
+        candidates: Any = "auto",
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.tau = tau
+        self.effort = effort
+        self.candidates = candidates
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Candidates have parameters that must be checked too.
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Fit the encoder, every candidate without each fold, and the stack.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Two different labels.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are in the same fold.
+
+        Returns
+        -------
+        self
+        """
+        X, y = indexed(self, *in_memory(type(self).__name__, X, y))
+        labels = split_labels(y, self.pos_label)
+        self.classes_ = labels.classes
+        self.encoder_ = TableEncoder().fit(X)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.encoder_, name):
+                setattr(self, name, getattr(self.encoder_, name))
+        Z = self.encoder_.transform(X)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        table = ArrayTable(Z, labels.positive_rows, labels.negative_rows, read_units(groups, None, len(y)))
+        effort = EFFORTS[self.effort]
+        candidates = find_candidates(self.candidates, effort, self.tau, is_sparse=not self.encoder_.columns_)
+        parts = self._divisions(table)
+        fits = self._fit_folds(candidates, parts, Z, table.is_positive)
+        self._stack(candidates, fits, parts, table.is_positive)
+        return self
+
+    def _divisions(self, table: ArrayTable) -> list[tuple[RowIndices, RowIndices]]:
+        """Rows of a table that each model is fitted on, and those of its fold; the first division comes first."""
+        effort = EFFORTS[self.effort]
+        divisions = [table.split(effort.n_folds, self.seed_ + repeat) for repeat in range(effort.n_repeats)]
+        return [(train.rows, held_out.rows) for parts in divisions for train, held_out in parts.pairs]
+
+    def first_division(self, table: ArrayTable) -> list[RowIndices]:
+        """The places, among the rows of the table that it was fitted on, of those that each fold of one division has."""
+        parts = table.split(EFFORTS[self.effort].n_folds, self.seed_).pairs
+        return [np.searchsorted(table.rows, held_out.rows) for _, held_out in parts]
+
+    def _fit_folds(
+        self, candidates: list[Candidate], parts: list[tuple[RowIndices, RowIndices]], Z: Any, is_positive: Any
+    ) -> list[list[_FoldFit]]:
+        """Every candidate without every fold, `n_jobs` at the same time."""
+        jobs = [(candidate, fold, *rows) for candidate in candidates for fold, rows in enumerate(parts)]
+        work = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        watcher, done = current_watcher(self.verbose), []
+        fits = work(
+            delayed(_fit_fold)(candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
+            for candidate, fold, train, held_out in jobs
+        )
+        for (candidate, fold, *_), fitted in zip(jobs, fits, strict=True):
+            done.append(fitted)
+            if watcher is not None:
+                watcher(len(done), len(jobs), f"{candidate.name}, fold {fold + 1} of {len(parts)}")
+        return [done[start : start + len(parts)] for start in range(0, len(jobs), len(parts))]
+
+    def _stack(
+        self,
+        candidates: list[Candidate],
+        fits: list[list[_FoldFit]],
+        parts: list[tuple[RowIndices, RowIndices]],
+        is_positive: Any,
+    ) -> None:
+        """Weights by logistic regression on out-of-fold scores; candidates whose weight is not positive are left out."""
+        scores = np.zeros((is_positive.size, len(candidates)))
+        n_repeats = EFFORTS[self.effort].n_repeats
+        for column, own in enumerate(fits):
+            for (_, held_out), fitted in zip(parts, own, strict=True):
+                scores[held_out, column] += fitted.scores / n_repeats
+        weights, self.intercept_ = _stack_weights(scores, is_positive)
+        self.members_ = [
+            StackMember(candidate.name, *(list(each) for each in zip(*((f.model, f.center, f.scale) for f in own))), weight)
+            for candidate, own, weight in zip(candidates, fits, weights.tolist(), strict=True)
+            if weight > 0
+        ]
+        seconds = [sum(fitted.seconds for fitted in own) for own in fits]
+        names = [candidate.name for candidate in candidates]
+        rows = zip(names, scores.T, weights.tolist(), seconds, strict=True)
+        self.standings_: list[Standing] = [
+            standing(name, own, is_positive, self.tau, weight, spent) for name, own, weight, spent in rows
+        ]
+        stacked = scores @ weights
+        self.standings_.append(standing("stack", stacked, is_positive, self.tau, 1.0, sum(seconds)))
+
+    def of_fold(self, fold: int) -> StackedScorer:
+        """The part of the stack that has not seen the rows of a fold."""
+        part = copy(self)
+        part.members_ = [member.of_fold(fold) for member in self.members_]
+        return part
+
+    def encoded_scores(self, Z: Any) -> Vector:
+        """Scores of rows that the encoder has been through."""
+        return self.intercept_ + sum(member.weight * member.scores(Z).mean(axis=1) for member in self.members_)
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score of each row, about the log-odds of the positive class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self.encoded_scores(self.encoder_.transform(in_memory(type(self).__name__, X)[0]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _fit_fold(model: Any, Z: Any, is_positive: Array, train: RowIndices, held_out: RowIndices) -> _FoldFit:
+    began = time.perf_counter()
+    # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used.
+    with threadpool_limits(1):
+        model.fit(Z[train], is_positive[train].astype(np.intp))
+        scores = log_odds(model, Z[held_out])
+    negative = scores[~is_positive[held_out]]
+    center, scale = float(negative.mean()), float(negative.std())
+    # Scores that are all the same say nothing, and stay as they are.
+    scale = scale if scale > 0 else 1.0
+    return _FoldFit(model, center, scale, (scores - center) / scale, time.perf_counter() - began)
+
+
+def _stack_weights(scores: Matrix, is_positive: Array) -> tuple[Vector, float]:
+    """Weights that are at least 0, and an intercept: what would count against the positives is left out."""
+    weights, kept = np.zeros(scores.shape[1]), np.ones(scores.shape[1], dtype=bool)
+    while True:
+        fitted = LogisticRegression(max_iter=1000).fit(scores[:, kept], is_positive)
+        weights[:] = 0.0
+        weights[kept] = fitted.coef_[0]
+        if weights.min() >= 0.0 or weights.max() <= 0.0:
+            break
+        kept &= weights > 0.0
+    if weights.max() <= 0.0:
+        # Nothing ranks better than chance: the candidates count alike.
+        return np.full(weights.size, 1.0 / weights.size), 0.0
+    return weights, float(fitted.intercept_[0])
