@@ -24,7 +24,7 @@ from taufpl.estimators._search import reg_grid
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
-from taufpl.estimators.screening import ScreeningClassifier
+from taufpl.estimators.screening import ScreeningClassifier, StackedScorer as StackedScorer, StackMember as StackMember
 
 __all__ = [
     "REG_CONSTRAINT",

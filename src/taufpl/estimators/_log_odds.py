@@ -11,7 +11,7 @@ from taufpl._types import Vector
 
 # What makes `predict` give log-odds, by the package of the classifier: probabilities of XGBoost are in single precision
 # and tie near 1, where a small tolerance looks.
-_RAW = {
+_RAW: dict[str, dict[str, Any]] = {
     "lightgbm": {"raw_score": True},
     "xgboost": {"output_margin": True},
     "catboost": {"prediction_type": "RawFormulaVal"},

@@ -119,7 +119,9 @@ def find_candidates(wanted: Any, effort: Effort, tau: float, *, is_sparse: bool)
     found = [_candidate(each, effort, tau) for each in wanted]
     names = [each.name for each in found]
     return [
-        Candidate(f"{each.name} {names[:place].count(each.name) + 1}", each.make) if each.name in names[:place] else each
+        Candidate(f"{each.name} {names[:place].count(each.name) + 1}", each.make)
+        if each.name in names[:place]
+        else each
         for place, each in enumerate(found)
     ]
 

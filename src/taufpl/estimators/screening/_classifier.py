@@ -189,7 +189,8 @@ class ScreeningClassifier(ScorerClassifier):
     def _keep_importances(self, fitter: StackFitter) -> None:
         forget(self, "feature_importances_")
         assert fitter.first is not None
-        strictest = np.ravel(self.evidence_)[int(np.argmin(self._taus()))]
+        evidence = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
+        strictest = evidence[int(np.argmin(self._taus()))]
         level = strictest.tau if strictest.expected_fpr is None else strictest.expected_fpr
         importances = permutation_importances(*fitter.first, level)
         if importances is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def leaderboard_frame(standings: list[Standing]) -> Any:
     ranked = [standings[-1], *sorted(standings[:-1], key=lambda each: -each.recall)]
     records = [asdict(each) for each in ranked]
     try:
-        import pandas
+        pandas = import_module("pandas")
     except ImportError:
         kinds = [("candidate", "U40"), *((name, np.float64) for name in records[0] if name != "candidate")]
         return np.array([tuple(each.values()) for each in records], dtype=kinds)

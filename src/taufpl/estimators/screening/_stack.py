@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from copy import copy
-from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,55 +12,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl._types import Array, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._log_odds import log_odds
 from taufpl.estimators._predictions import PredictionMixin, indexed
 from taufpl.estimators._reading import in_memory, read_units, split_labels
 from taufpl.estimators.screening._candidates import EFFORTS, Candidate, find_candidates
 from taufpl.estimators.screening._leaderboard import Standing, standing
+from taufpl.estimators.screening._member import FoldFit, StackMember, fit_fold
 from taufpl.estimators.screening._progress import current_watcher
 from taufpl.preprocessing import TableEncoder
-
-
-@dataclass
-class StackMember:
-    """A scorer of the stack: models of its folds, and how much their mean score counts.
-
-    The score of a model is standardised by `center` and `scale`, the mean and the standard deviation that it gives to
-    the negatives of the fold that it has not seen: rankings have no scale of their own, and models of other rows have
-    another one.
-    """
-
-    name: str
-    models: list[Any]
-    centers: list[float]
-    scales: list[float]
-    weight: float
-
-    def scores(self, Z: Any) -> Matrix:
-        """Standardised scores of encoded rows by the model of each fold, of shape (n_rows, n_folds)."""
-        parts = zip(self.models, self.centers, self.scales, strict=True)
-        return np.column_stack([(log_odds(model, Z) - center) / scale for model, center, scale in parts])
-
-    def of_fold(self, fold: int) -> StackMember:
-        """The member with the model of one fold alone."""
-        own = slice(fold, fold + 1)
-        return replace(self, models=self.models[own], centers=self.centers[own], scales=self.scales[own])
-
-
-@dataclass(frozen=True, slots=True)
-class _FoldFit:
-    """A candidate fitted without a fold, and the standardised scores that it gives to the rows of the fold."""
-
-    model: Any
-    center: float
-    scale: float
-    scores: Vector
-    seconds: float
 
 
 class StackedScorer(PredictionMixin, BaseEstimator):
@@ -167,19 +127,19 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         return [(train.rows, held_out.rows) for parts in divisions for train, held_out in parts.pairs]
 
     def first_division(self, table: ArrayTable) -> list[RowIndices]:
-        """The places, among the rows of the table that it was fitted on, of those that each fold of one division has."""
+        """Places of the rows of each fold of one division, among the rows of the table that was fitted on."""
         parts = table.split(EFFORTS[self.effort].n_folds, self.seed_).pairs
         return [np.searchsorted(table.rows, held_out.rows) for _, held_out in parts]
 
     def _fit_folds(
         self, candidates: list[Candidate], parts: list[tuple[RowIndices, RowIndices]], Z: Any, is_positive: Any
-    ) -> list[list[_FoldFit]]:
+    ) -> list[list[FoldFit]]:
         """Every candidate without every fold, `n_jobs` at the same time."""
         jobs = [(candidate, fold, *rows) for candidate in candidates for fold, rows in enumerate(parts)]
         work = Parallel(n_jobs=self.n_jobs, return_as="generator")
         watcher, done = current_watcher(self.verbose), []
         fits = work(
-            delayed(_fit_fold)(candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
+            delayed(fit_fold)(candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
             for candidate, fold, train, held_out in jobs
         )
         for (candidate, fold, *_), fitted in zip(jobs, fits, strict=True):
@@ -191,11 +151,11 @@ class StackedScorer(PredictionMixin, BaseEstimator):
     def _stack(
         self,
         candidates: list[Candidate],
-        fits: list[list[_FoldFit]],
+        fits: list[list[FoldFit]],
         parts: list[tuple[RowIndices, RowIndices]],
         is_positive: Any,
     ) -> None:
-        """Weights by logistic regression on out-of-fold scores; candidates whose weight is not positive are left out."""
+        """Join the candidates; those whose weight is not positive are left out."""
         scores = np.zeros((is_positive.size, len(candidates)))
         n_repeats = EFFORTS[self.effort].n_repeats
         for column, own in enumerate(fits):
@@ -203,7 +163,7 @@ class StackedScorer(PredictionMixin, BaseEstimator):
                 scores[held_out, column] += fitted.scores / n_repeats
         weights, self.intercept_ = _stack_weights(scores, is_positive)
         self.members_ = [
-            StackMember(candidate.name, *(list(each) for each in zip(*((f.model, f.center, f.scale) for f in own))), weight)
+            StackMember.of(candidate.name, own, weight)
             for candidate, own, weight in zip(candidates, fits, weights.tolist(), strict=True)
             if weight > 0
         ]
@@ -245,19 +205,6 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _fit_fold(model: Any, Z: Any, is_positive: Array, train: RowIndices, held_out: RowIndices) -> _FoldFit:
-    began = time.perf_counter()
-    # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used.
-    with threadpool_limits(1):
-        model.fit(Z[train], is_positive[train].astype(np.intp))
-        scores = log_odds(model, Z[held_out])
-    negative = scores[~is_positive[held_out]]
-    center, scale = float(negative.mean()), float(negative.std())
-    # Scores that are all the same say nothing, and stay as they are.
-    scale = scale if scale > 0 else 1.0
-    return _FoldFit(model, center, scale, (scores - center) / scale, time.perf_counter() - began)
 
 
 def _stack_weights(scores: Matrix, is_positive: Array) -> tuple[Vector, float]:

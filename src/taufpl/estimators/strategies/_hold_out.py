@@ -77,9 +77,7 @@ def _refit_and_count(
     return count(fitter.fit(train, near), fold)
 
 
-def _count_caught(
-    model: Any, fold: Table, *, fitter: Fitter, negatives: Table, ranks: list[int | None]
-) -> list[int]:
+def _count_caught(model: Any, fold: Table, *, fitter: Fitter, negatives: Table, ranks: list[int | None]) -> list[int]:
     """How many positives of a fold lie above each threshold of a model fitted without them, and how many there are."""
     negative = fitter.scores(model, negatives).negative
     # Without a rank the threshold is infinite.

@@ -1,0 +1,75 @@
+"""A scorer of the stack: fitted without each fold, and standardised by the negatives that it has not seen."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from taufpl._types import Mask, Matrix, RowIndices, Vector
+from taufpl.estimators._log_odds import log_odds
+
+
+@dataclass(frozen=True, slots=True)
+class FoldFit:
+    """A candidate fitted without a fold, and the standardised scores that it gives to the rows of the fold."""
+
+    model: Any
+    center: float
+    scale: float
+    scores: Vector
+    seconds: float
+
+
+@dataclass
+class StackMember:
+    """A scorer of the stack: models of its folds, and how much their mean score counts.
+
+    The score of a model is standardised by `center` and `scale`, the mean and the standard deviation that it gives to
+    the negatives of the fold that it has not seen: rankings have no scale of their own, and models of other rows have
+    another one.
+    """
+
+    name: str
+    models: list[Any]
+    centers: list[float]
+    scales: list[float]
+    weight: float
+
+    @classmethod
+    def of(cls, name: str, fits: list[FoldFit], weight: float) -> StackMember:
+        """The member of these fits."""
+        return cls(
+            name,
+            [fitted.model for fitted in fits],
+            [fitted.center for fitted in fits],
+            [fitted.scale for fitted in fits],
+            weight,
+        )
+
+    def scores(self, Z: Any) -> Matrix:
+        """Standardised scores of encoded rows by the model of each fold, of shape (n_rows, n_folds)."""
+        parts = zip(self.models, self.centers, self.scales, strict=True)
+        return np.column_stack([(log_odds(model, Z) - center) / scale for model, center, scale in parts])
+
+    def of_fold(self, fold: int) -> StackMember:
+        """The member with the model of one fold alone."""
+        own = slice(fold, fold + 1)
+        return replace(self, models=self.models[own], centers=self.centers[own], scales=self.scales[own])
+
+
+def fit_fold(model: Any, Z: Any, is_positive: Mask, train: RowIndices, held_out: RowIndices) -> FoldFit:
+    """Fit a candidate on some encoded rows, and score those of its fold."""
+    began = time.perf_counter()
+    # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used.
+    with threadpool_limits(1):
+        model.fit(Z[train], is_positive[train].astype(np.intp))
+        scores = log_odds(model, Z[held_out])
+    negative = scores[~is_positive[held_out]]
+    center, scale = float(negative.mean()), float(negative.std())
+    # Scores that are all the same say nothing, and stay as they are.
+    scale = scale if scale > 0 else 1.0
+    return FoldFit(model, center, scale, (scores - center) / scale, time.perf_counter() - began)
