@@ -9,11 +9,13 @@ from scipy import special
 from sklearn.utils import all_estimators
 
 from taufpl import baselines, estimators, kernels, preprocessing, solvers, thresholding
+from taufpl.persistence.boosting import BoosterRecord
 
 # By name alone: the module of a class may have been another one when a file was written.
 OWN = {
     each.__name__: each.__module__
     for each in (
+        BoosterRecord,
         baselines.TopPush,
         estimators.KernelTauFPLClassifier,
         estimators.KernelTauFPLRanker,

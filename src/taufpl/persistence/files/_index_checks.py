@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import BaseEnsemble, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.tree import BaseDecisionTree
 
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ModelFileError
+from taufpl.persistence._tree_nodes import check_children, check_features
 from taufpl.persistence.files._allowed_types import TREE
 
 _HOMES = ("sklearn.", "taufpl.")
@@ -75,25 +75,14 @@ def _check_n_features(found: Any, expected: Any) -> None:
         raise ModelFileError(f"a part of the model wants {int(found)} features where it would get {int(expected)}")
 
 
-def _check_children(children: NDArray[Any], parents: NDArray[Any], count: int) -> None:
-    """Children come after their parents, so that every way down ends, and before the end."""
-    if np.any(children <= parents) or np.any(children >= count):
-        raise ModelFileError("a tree in it points outside itself, or back")
-
-
-def _check_features(features: NDArray[Any], count: int) -> None:
-    if np.any(features < 0) or np.any(features >= count):
-        raise ModelFileError("a tree in it asks for a feature that is not there")
-
-
 def _check_tree(tree: Any) -> None:
     left, right = tree.children_left, tree.children_right
     inner = np.flatnonzero(left != -1)
     if not len(left) or np.any((left == -1) != (right == -1)):
         raise ModelFileError("a tree in it has a node with a single child, or no node")
-    _check_children(left[inner], inner, len(left))
-    _check_children(right[inner], inner, len(left))
-    _check_features(tree.feature[inner], tree.n_features)
+    check_children(left[inner], inner, len(left))
+    check_children(right[inner], inner, len(left))
+    check_features(tree.feature[inner], tree.n_features)
 
 
 def _check_ensemble(model: Any) -> None:
@@ -119,8 +108,8 @@ def _check_boosted(model: Any) -> None:
         if not len(nodes) or bitsets.ndim != 2 or bitsets.shape[1] != 8:
             raise ModelFileError("a boosted tree in it has no node, or sets of categories of another size")
         for side in ("left", "right"):
-            _check_children(nodes[side][inner].astype(np.int64), inner, len(nodes))
-        _check_features(nodes["feature_idx"][inner], model.n_features_in_)
+            check_children(nodes[side][inner].astype(np.int64), inner, len(nodes))
+        check_features(nodes["feature_idx"][inner], model.n_features_in_)
         if np.any(nodes["bitset_idx"][inner][nodes["is_categorical"][inner] == 1] >= len(bitsets)):
             raise ModelFileError("a boosted tree in it asks for a set of categories that is not there")
 

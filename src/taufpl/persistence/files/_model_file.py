@@ -21,6 +21,7 @@ from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl._records import plain, read_record
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
+from taufpl.persistence.boosting import with_boosters, with_records
 from taufpl.persistence.files._allowed_types import TRUSTED
 from taufpl.persistence.files._audit import read_schema, refused_types, with_present_modules
 from taufpl.persistence.files._index_checks import check_indices
@@ -150,13 +151,14 @@ def save_model(
         training={**training_summary(model), **plain(training or {})},
     )
     trusted = (trusted,) if isinstance(trusted, str) else tuple(trusted)
-    container = {"header": json.dumps(asdict(header)), "model": model}
+    container: dict[str, Any] = {"header": json.dumps(asdict(header))}
     if seen is not None:
         container["seen"] = np.frombuffer(seen.to_bytes(), np.uint8)
     try:
+        container["model"] = with_records(model, trusted)
         data = skops.dumps(container, compression=zipfile.ZIP_DEFLATED)
         refused = refused_types(read_schema(data, max_bytes=2**62), trusted)
-    except TypeError as error:
+    except (ModelFileError, TypeError) as error:
         raise ModelFileError(f"the model cannot be written: {error}") from error
     if refused:
         raise ModelFileError(
@@ -220,7 +222,7 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
                 f"it holds types that are not known here: {', '.join(refused)}. Nothing of it was loaded. If you know "
                 "them, name them by trusted"
             )
-        model, seen = _build(skops, data, [*TRUSTED, *trusted], header)
+        model, seen = _build(skops, data, trusted, header, max_bytes)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}.") from error.__cause__
     if header.sklearn_version != sklearn.__version__:
@@ -256,14 +258,17 @@ def _read_header(schema: dict[str, Any]) -> ModelHeader:
         raise ModelFileError(str(error)) from error
 
 
-def _build(skops: Any, data: bytes, trusted: list[str], header: ModelHeader) -> tuple[Any, SeenRows | None]:
+def _build(
+    skops: Any, data: bytes, trusted: tuple[str, ...], header: ModelHeader, max_bytes: int
+) -> tuple[Any, SeenRows | None]:
     try:
         with warnings.catch_warnings():
             # One warning for the file says the same as one for every estimator in it.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            container = skops.loads(data, trusted=trusted)
+            container = skops.loads(data, trusted=[*TRUSTED, *trusted])
         model, seen = container["model"], container.get("seen")
         check_indices(model)
+        model = with_boosters(model, max_bytes, trusted)
         training_summary(model)
     except ModelFileError:
         raise

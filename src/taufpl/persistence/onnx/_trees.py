@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,11 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 from taufpl.exceptions import ExportError
+from taufpl.persistence._tree_nodes import TreeNodes
 from taufpl.persistence._unwrap import PipelineScorer
 from taufpl.persistence.onnx._graph import ColumnTensor, Graph
 
 _LEQ, _SUM, _NO_TRANSFORM = 0, 1, 0
-
-
-@dataclass(frozen=True, slots=True)
-class TreeNodes:
-    """The nodes of one tree: a row goes left where its feature is at most the threshold, or missing and told so."""
-
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.int64]
-    is_leaf: NDArray[np.bool_]
-    value: NDArray[np.float64]
 
 
 def add_trees(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> str | None:
@@ -40,7 +27,7 @@ def add_trees(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> str
 
     score = start + share * (sum of the values of the leaves that a row comes to)
     """
-    final, tensor = scorer.final, source.name
+    final = scorer.final
     if isinstance(final, DecisionTreeClassifier | RandomForestClassifier | ExtraTreesClassifier):
         column = int(np.flatnonzero(final.classes_ == scorer.positive)[0])
         trees = [_tree_nodes(each.tree_, column) for each in getattr(final, "estimators_", [final])]
@@ -51,11 +38,19 @@ def add_trees(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> str
         start, share = sign * start, sign * share
     else:
         return None
-    if not isinstance(final, HistGradientBoostingClassifier):
-        # scikit-learn looks at the features in single precision.
-        tensor = graph.cast(graph.cast(tensor, graph.types.FLOAT), graph.types.DOUBLE)
-    leaves = graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, trees))
+    is_single = not isinstance(final, HistGradientBoostingClassifier)
+    leaves = add_leaves(graph, trees, single_precision(graph, source.name) if is_single else source.name)
     return graph.add("Add", graph.add("Mul", leaves, graph.constant(share)), graph.constant(start))
+
+
+def single_precision(graph: Graph, tensor: str) -> str:
+    """Doubles rounded to single precision, in which scikit-learn's trees, XGBoost and CatBoost look at features."""
+    return graph.cast(graph.cast(tensor, graph.types.FLOAT), graph.types.DOUBLE)
+
+
+def add_leaves(graph: Graph, trees: list[TreeNodes], tensor: str, *, apart: bool = False) -> str:
+    """Add the sum of the values of a row's leaves, or these values `apart`, of shape (rows, trees)."""
+    return graph.add("TreeEnsemble", tensor, domain="ai.onnx.ml", **_attributes(graph, trees, apart))
 
 
 def _boosted_trees(model: Any) -> tuple[list[TreeNodes], float, float]:
@@ -90,11 +85,11 @@ def _boosted_nodes(nodes: NDArray[Any]) -> TreeNodes:
     return TreeNodes(left, right, feature, nodes["num_threshold"], missing_left, nodes["is_leaf"] == 1, nodes["value"])
 
 
-def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:
+def _attributes(graph: Graph, trees: list[TreeNodes], apart: bool) -> dict[str, Any]:
     """Inner nodes and leaves are numbered apart, through all trees."""
     columns: dict[str, list[NDArray[Any]]] = {}
     roots, n_nodes, n_leaves = [], 0, 0
-    for each in map(_with_root, trees):
+    for place, each in enumerate(map(_with_root, trees)):
         inner = ~each.is_leaf
         number = np.where(each.is_leaf, n_leaves + np.cumsum(each.is_leaf), n_nodes + np.cumsum(inner)) - 1
         roots.append(n_nodes)
@@ -107,6 +102,7 @@ def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:
             "nodes_falsenodeids": number[each.right[inner]],
             "nodes_falseleafs": each.is_leaf[each.right[inner]].astype(np.int64),
             "leaf_weights": each.value[each.is_leaf],
+            "leaf_targetids": np.full(int(each.is_leaf.sum()), place if apart else 0),
         }
         for name, part in parts.items():
             columns.setdefault(name, []).append(part)
@@ -117,9 +113,8 @@ def _attributes(graph: Graph, trees: list[TreeNodes]) -> dict[str, Any]:
     return {
         **{name: array.tolist() for name, array in joined.items()},
         **{name: graph.onnx.numpy_helper.from_array(array, name) for name, array in tensors.items()},
-        "leaf_targetids": [0] * n_leaves,
         "tree_roots": roots,
-        "n_targets": 1,
+        "n_targets": len(trees) if apart else 1,
         "aggregate_function": _SUM,
         "post_transform": _NO_TRANSFORM,
     }
