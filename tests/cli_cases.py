@@ -139,7 +139,7 @@ def damaged(folder, good):
     put("twice.csv", text.replace("x1", "x0"))
     put("infinite.csv", text.replace("\n7,15,", "\n7,inf,"))
     put("hollow.csv", "a,b,y\n" + "".join(f",,{row % 2}\n" for row in range(30)))
-    put("dates.csv", "d,y\n" + "".join(f"2020-01-{row % 28 + 1:02},{row % 2}\n" for row in range(30)))
+    put("times.csv", "t,y\n" + "".join(f"12:30:{row:02},{row % 2}\n" for row in range(30)))
     put("only_target.csv", "y\n" + "0\n1\n" * 20)
     put("words.csv", text.replace(",0\n", ",fine\n").replace(",1\n", ",fraud\n"))
     put("unknown.xyz", text)

@@ -16,7 +16,7 @@ from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.metrics import fpr_upper_bound
 from taufpl.monitoring import FPRMonitor
 from taufpl.persistence import load_model, save_model
-from taufpl.preprocessing import LevelEncoder
+from taufpl.preprocessing import DateEncoder, LevelEncoder
 from taufpl.report._format import count
 from taufpl.thresholding import negatives_to_settle, share_interval
 
@@ -85,6 +85,7 @@ def test_preprocessing_lies_inside_what_the_guarantee_is_about(place):
         [
             ("n", make_pipeline(SimpleImputer(strategy="mean", add_indicator=True), StandardScaler()),
              [*NAMES, "member"]),
+            ("d", make_pipeline(DateEncoder(), StandardScaler()), ["when"]),
             ("c", LevelEncoder(min_frequency=5, max_categories=51), ["city"]),
         ]
     )  # fmt: skip
@@ -165,12 +166,12 @@ def test_columns_are_told_apart_and_recorded(place):
     kinds = {name: column["kind"] for name, column in columns.items()}
     assert kinds == {
         "x0": "number", "x1": "number", "x2": "number", "x3": "dropped", "city": "category", "member": "boolean",
-        "when": "dropped", "number": "dropped", "same": "dropped", "empty": "dropped", "comment": "dropped",
+        "when": "date", "number": "dropped", "same": "dropped", "empty": "dropped", "comment": "dropped",
     }  # fmt: skip
     assert columns["x1"]["n_missing"] == mixed(0)["x1"].isna().sum()
     assert columns["city"]["levels"] == mixed(0)["city"].value_counts().index[:3].tolist()
     assert "3 of 6 levels are rare" in columns["city"]["note"]
-    for name, word in (("when", "date"), ("number", "identifier"), ("same", "same value"), ("empty", "no value"),
+    for name, word in (("number", "identifier"), ("same", "same value"), ("empty", "no value"),
                        ("comment", "free text"), ("x3", "as asked")):  # fmt: skip
         assert word in columns[name]["note"], name
     assert load_model(place / "again.skops").header.training["layout"]["target"] == "y"
@@ -325,6 +326,7 @@ def test_export_in_three_forms(place, tmp_path):
     printed = succeed("export", place / "mixed.skops", "--json").document
     assert set(printed["weights"]) == {*NAMES, "member"}
     assert set(printed["categories"]) == {"city"}
+    assert set(printed["dates"]) == {"when"}
     succeed("export", place / "mixed.skops", "--json", tmp_path / "m.json")
     assert '"weights"' in (tmp_path / "m.json").read_text(encoding="utf-8")
     assert '"x0"' in succeed("export", place / "quick.skops", "--sql").out
@@ -342,7 +344,7 @@ def test_export_in_three_forms(place, tmp_path):
         ("--model", "logistic", "--threshold", "oob"),
         ("--model", "boosting", "--threshold", "np"),
         ("--model", "forest", "--threshold", "np"),
-        ("--model", "logistic", "--threshold", "train"),
+        ("--model", "logistic", "--drop", "when", "--threshold", "train"),
         ("--model", "linear", "--threshold", "np"),
         ("--model", "kernel", "--reg", "0.1", "--threshold", "cross"),
         ("--model", "kernel", "--threshold", "np"),

@@ -93,11 +93,13 @@ def test_groups_and_time(table, tmp_path):
     assert table["when"][train].max() < held["when"].max()
 
 
-def test_dates_are_not_dropped_without_a_word(table, tmp_path):
-    done, _ = fit(tmp_path, table)
-    assert any("dates are left out: when. With --time when" in note for note in done.document["notes"])
-    done, _ = fit(tmp_path, table, "--time", "when")
-    assert not any("dates are left out" in note for note in done.document["notes"])
+def test_dates_are_features_unless_they_are_the_time(table, tmp_path):
+    done, model = fit(tmp_path, table)
+    assert any("dates are features: when. With --time when" in note for note in done.document["notes"])
+    assert "when" in model.model.feature_names_in_
+    done, model = fit(tmp_path, table, "--time", "when")
+    assert not any("dates are features" in note for note in done.document["notes"])
+    assert "when" not in model.model.feature_names_in_
 
 
 def test_recalibrate_takes_one_negative_of_each_group(table, tmp_path):

@@ -52,7 +52,7 @@ BAD = [
     (FIT.format("twice.csv"), 1, "two columns named 'x0'"),
     (FIT.format("infinite.csv"), 1, "infinite.csv, row 8, column 'x1': the value is infinite"),
     (FIT.format("hollow.csv"), 1, "no column is left to learn from (a: no value in any row; b"),
-    (FIT.format("dates.csv"), 1, "no column is left to learn from (d: a date or time"),
+    (FIT.format("times.csv"), 1, "no column is left to learn from (t: values of type time32[s] are not used"),
     (FIT.format("only_target.csv"), 1, "there is only the target"),
     (FIT.format("words.csv"), 1, "--positive fine or --positive fraud"),
     ("fit good.csv --target yy -o out.skops", 1, "there is no column 'yy'. Did you mean 'y'?"),

@@ -15,9 +15,10 @@ from threadpoolctl import threadpool_limits
 from cli_cases import succeed, write
 from report_cases import embedded, plain
 from taufpl import NeymanPearsonClassifier
-from taufpl.cli._layout import Layout, LayoutColumn
+from taufpl.cli._layout import Layout
 from taufpl.cli._pipelines import FitOptions, _steps, screen_for
 from taufpl.persistence import load_model, to_json, to_onnx, to_sql
+from taufpl.preprocessing import ColumnPlan
 
 NUMBERS = ["a", "b", "c"]
 
@@ -114,7 +115,7 @@ def _by_json(form, rows):
 
 @pytest.mark.parametrize(("name", "few"), [("forest", {"n_estimators": 20}), ("boosting", {"max_iter": 20})])
 def test_trees_keep_their_false_alarms_and_export_alike(name, few):
-    layout = Layout((*(LayoutColumn(each, "number") for each in NUMBERS), LayoutColumn("city", "category")), "y")
+    layout = Layout((*(ColumnPlan(each, "number") for each in NUMBERS), ColumnPlan("city", "category")), "y")
     options = FitOptions(tau=0.05, threshold="np", model=name, holdout=0.5)
     scorer = screen_for(1, options).estimator.set_params(**few)
     table, new, rows = draw(3000, 5), draw(10_000, 6), strange_rows()

@@ -3,23 +3,26 @@
 import contextlib
 import datetime
 import pickle
-import sqlite3
 import subprocess
 import sys
 
+import duckdb
 import numpy as np
 import onnxruntime
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cli_cases import succeed, write
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
-from taufpl.exceptions import ExportError
+from taufpl.cli._data_file import find_data_file
+from taufpl.cli._pipelines import FitOptions, _steps
+from taufpl.cli._training import load_training
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 
@@ -301,13 +304,69 @@ def fed(values):
 
 
 def test_sql_and_json_of_a_linear_model():
-    y, names = labels_of(TABLE), ["amount", "count", "flag", "city", "size", "user_id", "text"]
-    model = make_pipeline(TableEncoder(), clone(LINEAR)).fit(TABLE[names], y)
-    rows = strange_rows()[names]
-    with contextlib.closing(sqlite3.connect(":memory:")) as database:
-        rows.drop(columns="text").astype({"flag": float}).to_sql("rows", database, index=False)
-        scores = [row[-2] for row in database.execute(to_sql(model, table="rows"))]
-    np.testing.assert_allclose(scores, model.decision_function(rows), rtol=1e-9)
-    assert list(to_json(model)["categories"]) == ["city", "size"]
-    with pytest.raises(ExportError, match="'when', 'day': dates cannot be written in SQL"):
-        to_sql(make_pipeline(TableEncoder(), LINEAR).fit(TABLE, y))
+    model = make_pipeline(TableEncoder(), LINEAR).fit(TABLE, labels_of(TABLE))
+    rows = strange_rows()
+    decisions = model.decision_function(rows)
+    numbers = rows.drop(columns="none").assign(
+        **{name: fed(rows[name]) for name in ("flag", "maybe", "when", "day", "count")}
+    )
+    with contextlib.closing(duckdb.connect()) as database:
+        table = database.from_arrow(pa.Table.from_pandas(numbers, preserve_index=False))
+        query = to_sql(model, table="rows")
+        scores = [row[-2] for row in table.query("rows", query).fetchall()]
+    np.testing.assert_allclose(scores, decisions, rtol=1e-9, atol=1e-12)
+    form = to_json(model)
+    found = np.full(N, form["intercept"] - form["threshold"])
+    for name, weight in form["weights"].items():
+        found += (weight * numbers[name]).astype(float).fillna(form["missing"][name])
+    for name, term in form["categories"].items():
+        weights = {value: weight for value, weight in term["weights"]}
+        found += [
+            term["missing"] if each is None or each != each else weights.get(each, term["unknown"])
+            for each in rows[name]
+        ]
+    for name, term in form["dates"].items():
+        days = numbers[name] / 86400
+        weekday = rows[name].dt.day_of_week
+        parts = {"days": days, "time": days % 1, "weekday": weekday, "season": days % 365.2425 / 365.2425}
+        found += sum(term[part] * values for part, values in parts.items()).fillna(term["missing"])
+    assert form["format_version"] == 2
+    np.testing.assert_allclose(found, decisions, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_command_line_makes_the_same_matrix(tmp_path, kind):
+    table = TABLE.assign(y=labels_of(TABLE))
+    write(table, tmp_path / f"table.{kind}")
+    options = FitOptions(target="y", tau=0.1, model="boosting", threshold="train")
+    data = load_training(find_data_file(tmp_path / f"table.{kind}"), options)
+    assert [(each.name, each.kind, each.n_missing) for each in data.layout.columns] == [
+        (each.name, each.kind, each.n_missing) for each in TableEncoder().fit(TABLE).columns_
+    ]
+    found = make_pipeline(*(step for _, step in _steps(data.layout, options))).fit_transform(data.X)
+    np.testing.assert_allclose(found, TableEncoder().fit_transform(TABLE), rtol=1e-12, atol=1e-12)
+
+
+def test_dates_on_the_command_line(tmp_path):
+    table = TABLE[["amount", "when", "city"]].assign(y=labels_of(TABLE))
+    write(table, tmp_path / "table.csv")
+    write(table.assign(when=table["when"].dt.tz_localize("UTC")), tmp_path / "zones.csv")
+    write(table.assign(when=table["when"].dt.strftime("%d.%m.%Y")), tmp_path / "german.csv")
+    write(table.assign(when=None), tmp_path / "gone.csv")
+    write(table, tmp_path / "table.parquet")
+    model = tmp_path / "model.skops"
+    succeed("fit", tmp_path / "table.csv", "--target", "y", "--tau", 0.1, "--model", "logistic", "-o", model)
+    scores = {}
+    for name in ("table.csv", "zones.csv", "gone.csv", "table.parquet"):
+        done = succeed("predict", model, tmp_path / name, "-o", tmp_path / "scores.parquet")
+        scores[name] = pd.read_parquet(tmp_path / "scores.parquet")["score"].to_numpy()
+        assert ("column when: 400 of 400 rows (100%) lack a value" in done.err) is (name == "gone.csv")
+    np.testing.assert_array_equal(scores["zones.csv"], scores["table.csv"])
+    np.testing.assert_array_equal(scores["table.parquet"], scores["table.csv"])
+    assert np.ptp(scores["gone.csv"] - scores["table.csv"]) > 0
+    done = succeed("predict", model, tmp_path / "german.csv", "-o", tmp_path / "scores.parquet", code=1)
+    assert "german.csv, row 1, column 'when'" in done.err
+    assert "is not a date" in done.err
+    succeed("export", model, "--onnx", tmp_path / "model.onnx")
+    query = succeed("export", model, "--sql", "--table", "rows").out
+    assert "FLOOR" in query

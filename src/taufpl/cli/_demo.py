@@ -17,13 +17,14 @@ from sklearn.preprocessing import StandardScaler
 
 from taufpl._extras import require
 from taufpl._files import written_whole
-from taufpl.cli._layout import Layout, LayoutColumn
+from taufpl.cli._layout import Layout
 from taufpl.cli._options import Json
 from taufpl.cli._output import percent, print_json, print_rows, working
 from taufpl.cli._pipelines import FitOptions, FitRows, fit, screen_for
 from taufpl.datasets import load_spambase
 from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier, last_step
 from taufpl.plotting import ROCDisplay, ScoreDisplay
+from taufpl.preprocessing import ColumnPlan
 from taufpl.report import write_report
 
 TAU = 0.01
@@ -83,7 +84,7 @@ def _fit_ours(X: Any, y: Any) -> Any:
     """The model of `taufpl fit`, which learns the scale of the columns, too, from the training rows alone."""
     options = FitOptions(tau=TAU)
     train = screen_for(1, options).training_rows(y)
-    columns = tuple(LayoutColumn(str(name), "number") for name in X.columns)
+    columns = tuple(ColumnPlan(str(name), "number") for name in X.columns)
     return fit(FitRows(X.copy(), y, Layout(columns, None), 1, train=train), options)
 
 

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from taufpl._files import written_whole
+from taufpl._types import Array
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
@@ -20,6 +21,7 @@ from taufpl.cli._options import Model
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._row_reader import RowReader
 from taufpl.persistence import save_onnx, to_json, to_sql
+from taufpl.preprocessing import ColumnPlan
 
 _STDOUT = Path("-")
 # Rows on which a graph is held against the model.
@@ -110,8 +112,18 @@ def _made_up(layout: Layout) -> Any:
         numbers[:, place] = low + (high - low) * (values.round() if column.kind == "boolean" else values)
         if column.n_missing:
             numbers[rng.random(_SAMPLE) < 0.1, place] = np.nan
+    dates = {name: _moments_between(rng, known[name]) for name in layout.dates}
     texts = {
         name: rng.choice(np.array([*known[name].levels, "another"], dtype=object), _SAMPLE)
         for name in layout.categories
     }
-    return frame_of(numbers, layout.numbers, texts)
+    return frame_of(numbers, layout.numbers, dates | texts)
+
+
+def _moments_between(rng: np.random.Generator, column: ColumnPlan) -> Array:
+    """Dates in the range of the training rows, missing where some were."""
+    seconds = rng.uniform(float(column.low or 0.0), float(column.high or 0.0), _SAMPLE)
+    moments = seconds.astype("datetime64[s]").astype("datetime64[us]")
+    if column.n_missing:
+        moments[rng.random(_SAMPLE) < 0.1] = "NaT"
+    return moments

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
-from taufpl.cli._layout import DATE, Layout
+from taufpl.cli._layout import Layout
 from taufpl.cli._options import Data, Delta, Holdout, Json, ModelName, Penalty, Seed, Tau, Threshold
 from taufpl.cli._output import (
     check_output,
@@ -147,12 +147,13 @@ def _record(rows: FitRows) -> dict[str, Any]:
 
 
 def _dates(rows: FitRows) -> list[str]:
-    """A hint that a date, which is no feature, may say which rows are the latest."""
-    dates = [column.name for column in rows.layout.columns if column.kind == "dropped" and column.note == DATE]
+    """A hint that a date, which is a feature, may say which rows are the latest."""
+    dates = rows.layout.dates
     if not dates or rows.times is not None:
         return []
     return [
-        f"dates are left out: {', '.join(dates)}. With --time {dates[0]} the latest negatives choose the threshold."
+        f"dates are features: {', '.join(dates)}. With --time {dates[0]} it is none, and the latest negatives choose "
+        "the threshold."
     ]
 
 

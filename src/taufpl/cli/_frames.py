@@ -1,4 +1,4 @@
-"""Columns of pyarrow as the frames that models take: one matrix of doubles, and texts beside it."""
+"""Columns of pyarrow as the frames that models take: one matrix of doubles, dates and texts beside it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
 from taufpl.cli._layout import Layout
 from taufpl.cli._matrices import is_number
-from taufpl.cli._tables import arrow
+from taufpl.cli._tables import arrow, doubles_of, moments_of
 from taufpl.operators import LARGEST_VALUE
+from taufpl.preprocessing import first_too_large
 
 
-def frame_of(numbers: Matrix, names: list[str], texts: dict[str, Array]) -> Any:
-    """A frame on a matrix, which is not copied, with columns of texts after it."""
+def frame_of(numbers: Matrix, names: list[str], others: dict[str, Array]) -> Any:
+    """A frame on a matrix, which is not copied, with columns of dates and texts after it."""
     pandas = require("pandas", "cli", "to hold tables")
     frame = pandas.DataFrame(numbers, columns=names, copy=False)
-    for name, values in texts.items():
-        frame[name] = pandas.Series(values, dtype=object)
+    for name, values in others.items():
+        frame[name] = pandas.Series(values, dtype=values.dtype)
     return frame
 
 
 def frame_of_batches(file: DataFile, batches: list[Any], layout: Layout, first_row: int = 0) -> Any:
     """All batches in one frame. The list is emptied on the way, so that no row is held twice for long.
 
-    A value that is no number, or infinite, is a ValueError, which says where.
+    A value that is no number or date where one is expected, or infinite, is a ValueError, which says where.
     """
     names, start, n_rows = layout.numbers, 0, sum(batch.num_rows for batch in batches)
     matrix = np.empty((n_rows, len(names)))
+    dates = {name: np.empty(n_rows, dtype="datetime64[us]") for name in layout.dates}
     texts = {name: np.empty(n_rows, dtype=object) for name in layout.categories}
     batches.reverse()
     while batches:
@@ -40,32 +42,46 @@ def frame_of_batches(file: DataFile, batches: list[Any], layout: Layout, first_r
         for place, name in enumerate(names):
             matrix[start:stop, place] = _doubles(file, name, batch.column(name), first_row + start)
         check_finite(file, names, matrix[start:stop], first_row + start)
+        for name, values in dates.items():
+            values[start:stop] = _moments(file, name, batch.column(name), first_row + start)
         for name, values in texts.items():
             values[start:stop] = _texts(batch.column(name))
         start = stop
-    return frame_of(matrix, names, texts)
+    return frame_of(matrix, names, dates | texts)
 
 
-def numbers_as_planned(file: DataFile, table: Any, layout: Layout) -> Any:
-    """A table whose texts are numbers where the layout, which was told from some of its rows, says so.
+def texts_as_planned(file: DataFile, table: Any, layout: Layout) -> Any:
+    """A table whose texts are numbers or dates where the layout, which was told from some of its rows, says so.
 
-    What is no number in the other rows counts as missing, with a note.
+    What is neither in the other rows counts as missing, with a note.
     """
     pa = arrow()
     for place, name in enumerate(table.column_names):
         values = table.column(name)
-        if name not in layout.numbers or not pa.types.is_string(values.type):
+        if name not in layout.numbers + layout.dates or not pa.types.is_string(values.type):
             continue
         coded = values.combine_chunks().dictionary_encode()
         texts = coded.dictionary.to_pylist()
-        numbers = pa.array([_number_in(text) for text in texts], pa.float64()).take(coded.indices)
-        n_lost = numbers.null_count - values.null_count
+        if name in layout.dates:
+            read = pa.array([_date_in(text) for text in texts], pa.timestamp("us"))
+        else:
+            read = pa.array([_number_in(text) for text in texts], pa.float64())
+        read = read.take(coded.indices)
+        n_lost, what = read.null_count - values.null_count, "dates" if name in layout.dates else "numbers"
         note(
-            f"{file.name}: column {name!r} holds numbers in the rows that the model learns from, and other texts in "
+            f"{file.name}: column {name!r} holds {what} in the rows that the model learns from, and other texts in "
             f"some of the others ({n_lost:,}), where it counts as missing."
         )
-        table = table.set_column(place, name, numbers)
+        table = table.set_column(place, name, read)
     return table
+
+
+def _date_in(text: str) -> Any:
+    """A date of NumPy, or None for anything else."""
+    try:
+        return moments_of(arrow().array([text]))[0]
+    except ValueError:
+        return None
 
 
 def _number_in(text: str) -> float | None:
@@ -80,20 +96,15 @@ def _number_in(text: str) -> float | None:
 
 def check_finite(file: DataFile, names: list[str], matrix: Matrix, first_row: int) -> None:
     """Refuse infinite values, and those whose squares are; NaN stands for a missing one."""
-    if not matrix.size:
-        return
-    # No array of the size of the matrix is made, unless there is something to find; NaN is passed over.
-    if np.fmax.reduce(matrix, axis=None) <= LARGEST_VALUE and np.fmin.reduce(matrix, axis=None) >= -LARGEST_VALUE:
-        return
-    is_wrong = np.abs(matrix) > LARGEST_VALUE
-    row, place = np.unravel_index(np.argmax(is_wrong), matrix.shape)
-    if is_wrong[row, place]:
+    found = first_too_large(matrix)
+    if found is not None:
+        row, place = found
         value = float(matrix[row, place])
         what = (
             "is infinite" if np.isinf(value) else f"{value:g} is too large: beyond {LARGEST_VALUE:g} squares overflow"
         )
         raise ValueError(
-            f"{file.name}, row {first_row + int(row) + 1:,}, column {names[int(place)]!r}: the value {what}. "
+            f"{file.name}, row {first_row + row + 1:,}, column {names[place]!r}: the value {what}. "
             "Leave the row out, or the column by --drop when the model is fitted."
         )
 
@@ -105,13 +116,27 @@ def _doubles(file: DataFile, name: str, values: Any, first_row: int) -> Vector:
             values = values.cast(values.type.value_type)
         if pa.types.is_boolean(values.type):
             values = values.cast(pa.uint8())
-        return values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return doubles_of(values)
     except (ValueError, NotImplementedError) as error:
         for row, value in enumerate(values.to_pylist(), first_row + 1):
             if value is not None and not is_number(value):
                 where = f"{file.name}, row {row:,}, column {name!r}"
                 raise ValueError(f"{where}: {value!r} is not a number, which the model expects there.") from error
         raise ValueError(f"{file.name}, column {name!r}: is of type {values.type}, not numbers.") from error
+
+
+def _moments(file: DataFile, name: str, values: Any, first_row: int) -> Array:
+    try:
+        return moments_of(values)
+    except (ValueError, NotImplementedError) as error:
+        for row, value in enumerate(values.to_pylist(), first_row + 1):
+            if value is not None and (not isinstance(value, str) or _date_in(value) is None):
+                where = f"{file.name}, row {row:,}, column {name!r}"
+                raise ValueError(
+                    f"{where}: {value!r} is not a date, which the model expects there. Write dates as 2024-12-31 or "
+                    "2024-12-31 23:59:00."
+                ) from error
+        raise ValueError(f"{file.name}, column {name!r}: some dates have a time zone, and others not.") from error
 
 
 def _texts(values: Any) -> Array:

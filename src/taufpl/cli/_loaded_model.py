@@ -18,7 +18,7 @@ from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.estimators import last_step, steps_and_last, transformed
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import SavedModel, load_model
-from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
+from taufpl.preprocessing import LevelEncoder, TableEncoder, TrainingColumn, UnseenCounter
 from taufpl.thresholding import USUAL_DELTA
 
 # Remarks on one file that are printed; of the others only their number.
@@ -98,10 +98,12 @@ class LoadedModel:
         """
         known, training = _levels(self.model), self.training
         n_rows = self.layout.n_rows or int(training.get("n_negative") or 0) + int(training.get("n_positive") or 0)
+        columns = [column for column in self.layout.used if column.kind != "open"]
+        # Later rows have later dates: their range says nothing.
+        ranges = [(None, None) if column.kind == "date" else (column.low, column.high) for column in columns]
         return UnseenCounter(
-            TrainingColumn(column.name, n_rows, column.n_missing, column.low, column.high, known.get(column.name))
-            for column in self.layout.used
-            if column.kind != "open"
+            TrainingColumn(column.name, n_rows, column.n_missing, *ends, known.get(column.name))
+            for column, ends in zip(columns, ranges, strict=True)
         )
 
 
@@ -130,7 +132,20 @@ def _levels(model: Any) -> dict[str, frozenset[Any]]:
     """All levels, rare ones included, that the encoders of a model have seen, by column."""
     found: dict[str, frozenset[Any]] = {}
     for step in transformers(model):
-        if isinstance(step, LevelEncoder | OneHotEncoder) and hasattr(step, "feature_names_in_"):
-            for name, levels in zip(step.feature_names_in_, step.categories_, strict=True):
-                found[name] = found.get(name, frozenset()) | {each for each in levels if each is not None}
+        for name, levels in _levels_of(step):
+            found[name] = found.get(name, frozenset()) | {each for each in levels if each is not None}
     return found
+
+
+def _levels_of(step: Any) -> list[tuple[str, Any]]:
+    """Columns of an encoder with their levels."""
+    if isinstance(step, TableEncoder):
+        parts = [(each, columns) for name, each, columns in step.parts_ if name == "categories"]
+        return [
+            (step.columns_[place].name, levels)
+            for each, columns in parts
+            for place, levels in zip(columns, each.categories_, strict=True)
+        ]
+    if isinstance(step, LevelEncoder | OneHotEncoder) and hasattr(step, "feature_names_in_"):
+        return list(zip(step.feature_names_in_, step.categories_, strict=True))
+    return []

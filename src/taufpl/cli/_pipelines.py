@@ -9,16 +9,15 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler
 
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, RowIndices
-from taufpl.cli._layout import MAX_LEVELS, MIN_ROWS, Layout
+from taufpl.cli._layout import Layout
 from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
-from taufpl.preprocessing import LevelEncoder
+from taufpl.preprocessing import encoding_parts
 from taufpl.thresholding import USUAL_DELTA
 
 # Models of the command: those of this library, and scorers of scikit-learn that get a threshold of this library.
@@ -136,18 +135,12 @@ def _steps(layout: Layout, options: FitOptions) -> list[tuple[str, Any]]:
     if layout.is_sparse:
         # Zeros stay zeros.
         return [("scale", MaxAbsScaler())]
-    # A value that is missing where none was missing counts as the average over the training rows, as an unknown level
-    # does. Where some were missing, the mark has a weight of its own, and what fills the gap matters little.
-    fill = SimpleImputer(strategy="mean", add_indicator=layout.has_missing)
-    numbers: list[tuple[str, Any]] = [("fill", fill), ("scale", StandardScaler())]
-    if not layout.categories:
-        return numbers
     is_sparse = options.model not in ("boosting", "forest")
-    levels = LevelEncoder(min_frequency=MIN_ROWS, max_categories=MAX_LEVELS + 1, sparse_output=is_sparse)
-    parts: list[tuple[str, Any, list[str]]] = [("categories", levels, layout.categories)]
-    if layout.numbers:
-        parts.insert(0, ("numbers", Pipeline(numbers), layout.numbers))
-    return [("columns", ColumnTransformer(parts, sparse_threshold=0.3))]
+    parts = encoding_parts(layout.columns, sparse_levels=is_sparse)
+    if [name for name, _ in parts] == ["numbers"]:
+        return list(parts[0][1].steps)
+    names = {"numbers": layout.numbers, "dates": layout.dates, "categories": layout.categories}
+    return [("columns", ColumnTransformer([(name, each, names[name]) for name, each in parts], sparse_threshold=0.3))]
 
 
 def transformers(model: Any) -> Iterator[BaseEstimator]:

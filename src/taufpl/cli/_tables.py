@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from taufpl._extras import require
+from taufpl._types import Array, Vector
 from taufpl.cli._data_file import DataFile
 
 # A row must fit in a block: where one does not, larger blocks are tried.
@@ -164,6 +165,34 @@ def guess_type(values: Any) -> Any:
     options = _csv_options(DataFile(None, "csv"), block=2 * longest + 100)
     read = csv.read_csv(pa.BufferReader(memory.getvalue()), **options).column("value")
     return values if pa.types.is_string(read.type) else read.take(coded.indices)
+
+
+def doubles_of(values: Any) -> Vector:
+    """Numbers of pyarrow as doubles, NaN where one is missing."""
+    doubles: Vector = values.cast(arrow().float64(), safe=False).to_numpy(zero_copy_only=False)
+    return doubles
+
+
+def moments_of(values: Any) -> Array:
+    """Dates of pyarrow, or texts that are dates, as those of NumPy to the microsecond; a time zone becomes UTC.
+
+    A text that is no date is a ValueError.
+    """
+    pa, zone = arrow(), getattr(values.type, "tz", None)
+    if not pa.types.is_temporal(values.type):
+        values, zone = _parsed_dates(values), None
+    moments: Array = values.cast(pa.timestamp("us", zone), safe=False).to_numpy(zero_copy_only=False)
+    return moments.astype("datetime64[us]")
+
+
+def _parsed_dates(texts: Any) -> Any:
+    """Texts of one kind, with or without a time zone, as dates."""
+    pa = arrow()
+    *others, last = (pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in ("UTC", None))
+    for kind in others:
+        with suppress(ValueError):
+            return texts.cast(kind)
+    return texts.cast(last)
 
 
 def check_names(file: DataFile, names: list[str]) -> None:

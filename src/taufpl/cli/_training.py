@@ -10,17 +10,15 @@ import numpy as np
 from taufpl._types import Array
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import CommandLineError
-from taufpl.cli._frames import check_finite, frame_of_batches, numbers_as_planned
+from taufpl.cli._frames import check_finite, frame_of_batches, texts_as_planned
 from taufpl.cli._labels import read_labels
-from taufpl.cli._layout import Layout, LayoutColumn, plan_columns, plan_numbers
+from taufpl.cli._layout import Layout, plan_columns
 from taufpl.cli._matrices import dense_where_full, read_matrix
 from taufpl.cli._pipelines import FitOptions, FitRows, screen_for
 from taufpl.cli._row_reader import check_present, used_columns
 from taufpl.cli._tables import arrow, read_table
+from taufpl.preprocessing import ColumnPlan, plan_numbers, reasons_against
 from taufpl.thresholding import negatives_needed
-
-# Columns of a table that are not used, whose reasons an error lists.
-_MOST_REASONS = 5
 
 
 def load_training(file: DataFile, options: FitOptions) -> FitRows:
@@ -59,7 +57,7 @@ def _load_table(file: DataFile, options: FitOptions) -> FitRows:
     _check_left(file, layout)
     used = table.select([column.name for column in layout.used])
     del table
-    batches = numbers_as_planned(file, used, layout).to_batches()
+    batches = texts_as_planned(file, used, layout).to_batches()
     del used
     arrow().default_memory_pool().release_unused()
     X = frame_of_batches(file, batches, layout)
@@ -117,10 +115,8 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
     check_finite(file, names, X, 0)
     seen = X if train is None else X[train]
     columns = tuple(
-        LayoutColumn(name, "dropped", "as asked")
-        if name in options.drop
-        else plan_numbers(name, seen[:, place], may_be_identifier=False)
-        for place, name in enumerate(names)
+        ColumnPlan(plan.name, "dropped", "as asked") if plan.name in options.drop else plan
+        for plan in plan_numbers(names, ["number"] * len(names), seen, may_be_identifier=False)
     )
     layout = replace(layout, columns=columns, n_rows=len(seen))
     _check_left(file, layout)
@@ -147,5 +143,5 @@ def _rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any,
 
 def _check_left(file: DataFile, layout: Layout) -> None:
     if not layout.used:
-        reasons = "; ".join(f"{column.name}: {column.note}" for column in layout.columns[:_MOST_REASONS])
-        raise ValueError(f"{file.name}: no column is left to learn from ({reasons or 'there is only the target'}).")
+        reasons = reasons_against(layout.columns) or "there is only the target"
+        raise ValueError(f"{file.name}: no column is left to learn from ({reasons}).")

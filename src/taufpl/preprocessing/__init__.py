@@ -8,6 +8,7 @@ from taufpl.preprocessing._column_plan import (
     unused as unused,
 )
 from taufpl.preprocessing._date_encoder import (
+    DATE_PARTS as DATE_PARTS,
     DAYS_OF_YEAR as DAYS_OF_YEAR,
     MONDAY as MONDAY,
     SECONDS_OF_DAY as SECONDS_OF_DAY,
@@ -16,6 +17,7 @@ from taufpl.preprocessing._date_encoder import (
 from taufpl.preprocessing._level_encoder import LevelEncoder
 from taufpl.preprocessing._table_columns import (
     as_kind as as_kind,
+    first_too_large as first_too_large,
     read_column as read_column,
     seconds_of as seconds_of,
 )

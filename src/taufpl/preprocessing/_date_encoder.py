@@ -16,7 +16,7 @@ SECONDS_OF_DAY = 86_400.0
 DAYS_OF_YEAR = 365.2425
 # The first of January 1970 was a Thursday: days after a Monday.
 MONDAY = 3.0
-PARTS = ("days", "time", "weekday", "season")
+DATE_PARTS = ("days", "time", "weekday", "season")
 
 
 class DateEncoder(TransformerMixin, BaseEstimator):
@@ -100,7 +100,7 @@ class DateEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = check_feature_names_in(self, input_features)
-        parts = [f"{name}_{part}" for name in names for part in PARTS]
+        parts = [f"{name}_{part}" for name in names for part in DATE_PARTS]
         return np.array(parts + [f"{names[place]}_missing" for place in self.marked_], dtype=object)
 
     def _seconds(self, X: Any, *, reset: bool) -> Matrix:

@@ -21,14 +21,14 @@ from taufpl.preprocessing._column_plan import (
     ColumnPlan,
     reasons_against,
 )
-from taufpl.preprocessing._date_encoder import PARTS, DateEncoder
+from taufpl.preprocessing._date_encoder import DATE_PARTS, DateEncoder
 from taufpl.preprocessing._level_encoder import LevelEncoder
 from taufpl.preprocessing._table_columns import TableColumns
 
 # Sparse rows with more columns stay sparse.
 MOST_DENSE = 2000
 # Which part of an encoder a kind of column goes through.
-PART_OF = {"number": "numbers", "boolean": "numbers", "date": "dates", "category": "levels"}
+PART_OF = {"number": "numbers", "boolean": "numbers", "date": "dates", "category": "categories"}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -54,7 +54,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns_ : tuple of ColumnPlan
         What is done with each column, and why; empty for wide sparse matrices.
     parts_ : list of (str, transformer, ndarray of int)
-        The fitted transformers with the columns that each gets: "numbers", "dates" and "levels", or "sparse".
+        The fitted transformers with the columns that each gets: "numbers", "dates" and "categories", or "sparse".
     sources_ : ndarray of int
         The column of X that each output feature comes from.
     n_features_in_ : int
@@ -192,7 +192,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def encoding_parts(columns: Sequence[ColumnPlan], *, sparse_levels: bool = False) -> list[tuple[str, Any]]:
-    """The transformers, not fitted, that columns need: "numbers", "dates" and "levels", in this order."""
+    """The transformers, not fitted, that columns need: "numbers", "dates" and "categories", in this order."""
     kinds = {PART_OF.get(each.kind) for each in columns}
     has_missing = any(each.n_missing for each in columns if PART_OF.get(each.kind) == "numbers")
     # A value that is missing where none was missing counts as the average over the training rows, as an unknown level
@@ -200,16 +200,16 @@ def encoding_parts(columns: Sequence[ColumnPlan], *, sparse_levels: bool = False
     numbers = [("fill", SimpleImputer(strategy="mean", add_indicator=has_missing)), ("scale", StandardScaler())]
     dates = [("parts", DateEncoder()), ("fill", SimpleImputer(strategy="mean")), ("scale", StandardScaler())]
     levels = LevelEncoder(min_frequency=MIN_ROWS, max_categories=MAX_LEVELS + 1, sparse_output=sparse_levels)
-    parts = (("numbers", Pipeline(numbers)), ("dates", Pipeline(dates)), ("levels", levels))
+    parts = (("numbers", Pipeline(numbers)), ("dates", Pipeline(dates)), ("categories", levels))
     return [(name, each.set_output(transform="default")) for name, each in parts if name in kinds]
 
 
 def _sources(name: str, part: Any, columns: RowIndices) -> RowIndices:
     """The column that each feature of a fitted part comes from."""
-    if name == "levels":
+    if name == "categories":
         return np.repeat(columns, part.encoder_._n_features_outs)
     if name == "dates":
-        return np.append(np.repeat(columns, len(PARTS)), columns[part[0].marked_])
+        return np.append(np.repeat(columns, len(DATE_PARTS)), columns[part[0].marked_])
     indicator = part[0].indicator_
     return columns if indicator is None else np.append(columns, columns[indicator.features_])
 

@@ -14,21 +14,25 @@ from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import Encoding, Scaling, visit
 from taufpl.persistence._unwrap import UnwrappedModel, unwrap
+from taufpl.preprocessing import DATE_PARTS
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
 # grow with every term.
 _UNIT = 1 << 1200
+# The name of the mark beside the parts of a date.
+MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
     """slope * g(column) + constant.
 
-    g is the value of the column, with `fill` in the place of a missing one; or output number `output` of its
-    `encoding`; or, if `is_indicator`, 1 where the column is missing and 0 elsewhere.
+    g is the value of the column, or this `part` of a date, with `fill` in the place of a missing one; or output number
+    `output` of its `encoding`; or, if `is_indicator`, 1 where the column is missing and 0 elsewhere.
     """
 
     column: str
+    part: str | None = None
     fill: Any = None
     encoding: Encoding | None = None
     output: int = 0
@@ -77,12 +81,15 @@ class LinearForm:
     model: UnwrappedModel
     constant: Fraction = Fraction(0)
     numeric: dict[str, NumericTerm] = field(default_factory=dict)
+    # By column, then by part; MISSING tells what the mark of a missing date adds.
+    dates: dict[str, dict[str, NumericTerm]] = field(default_factory=dict)
     # Weights of the outputs, by column, its fill, and encoding.
     encoded: dict[tuple[str, Any, Encoding], list[Fraction]] = field(default_factory=dict)
 
     def centred_constant(self) -> Fraction:
         """The constant, where every numeric column is measured from its centre."""
-        return self.constant + sum(_rounded(each.weight * Fraction(each.centre)) for each in self.numeric.values())
+        terms = [*self.numeric.values(), *(term for parts in self.dates.values() for term in parts.values())]
+        return self.constant + sum(_rounded(each.weight * Fraction(each.centre)) for each in terms)
 
     def categories(self) -> dict[str, CategoryTerm]:
         """The share of each column of categories, by its name, all its encodings together."""
@@ -103,7 +110,10 @@ class LinearForm:
             n_outputs = feature.encoding.outputs.shape[1]
             self.encoded.setdefault(key, [Fraction(0)] * n_outputs)[feature.output] += slope
             return
-        term = self.numeric.setdefault(feature.column, NumericTerm())
+        if feature.part is None:
+            term = self.numeric.setdefault(feature.column, NumericTerm())
+        else:
+            term = self.dates.setdefault(feature.column, {}).setdefault(feature.part, NumericTerm())
         if feature.is_indicator:
             term.filled += slope
             return
@@ -179,7 +189,7 @@ class _FeatureVisitor:
         return [_scaled(feature, *numbers) for feature, *numbers in zip(features, *columns, strict=True)]
 
     def impute(self, features: list[Feature], step: Any, fills: dict[int, Any], marked: list[int]) -> list[Feature]:
-        whole = {column: _whole_column(features[column], step) for column in [*fills, *marked]}
+        whole = {column: _fillable(features[column], step) for column in [*fills, *marked]}
         kept = ((whole[column], fill) for column, fill in fills.items())
         gaps = (whole[column] for column in marked)
         return [
@@ -195,11 +205,9 @@ class _FeatureVisitor:
         ]
 
     def split_dates(self, features: list[Feature], step: Any) -> list[Feature]:
-        names = ", ".join(repr(feature.column) for feature in features)
-        raise ExportError(
-            f"{names}: dates cannot be written in {self.target}, since time of day, weekday and season are no weights "
-            "of a column. taufpl.persistence.to_onnx exports them; or fit the model without these columns."
-        )
+        whole = [_whole_column(feature, step) for feature in features]
+        parts = [replace(feature, part=part) for feature in whole for part in DATE_PARTS]
+        return parts + [replace(whole[column], part=MISSING, is_indicator=True) for column in step.marked_]
 
     def convert(self, features: list[Feature], step: Any) -> list[Feature]:
         raise self._refusal(type(step).__name__)
@@ -207,8 +215,8 @@ class _FeatureVisitor:
     def _refusal(self, what: str) -> ExportError:
         return ExportError(
             f"{what} cannot be written in {self.target}: standard, min-max, max-abs and robust scalers, SimpleImputer, "
-            "OneHotEncoder, LevelEncoder, selectors and column transformers of these can. taufpl.persistence.to_onnx "
-            "exports more."
+            "OneHotEncoder, LevelEncoder, DateEncoder, selectors and column transformers of these can. "
+            "taufpl.persistence.to_onnx exports more."
         )
 
 
@@ -219,8 +227,16 @@ def _scaled(feature: Feature, subtract: float, divide: float, multiply: float, a
     return replace(feature, slope=feature.slope * factor, constant=constant)
 
 
+def _fillable(feature: Feature, step: Any) -> Feature:
+    """A column, or a part of a date; the mark of a missing date is never missing itself."""
+    if feature.part is not None and feature.slope == 1 and feature.constant == 0:
+        return feature
+    return _whole_column(feature, step)
+
+
 def _whole_column(feature: Feature, step: Any) -> Feature:
-    if feature.encoding is None and not feature.is_indicator and feature.slope == 1 and feature.constant == 0:
+    is_changed = feature.part is not None or feature.encoding is not None or feature.is_indicator
+    if not is_changed and feature.slope == 1 and feature.constant == 0:
         return feature
     raise ExportError(
         f"{type(step).__name__} after a step that changes the numbers cannot be folded into weights: put it first."

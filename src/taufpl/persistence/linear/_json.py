@@ -10,9 +10,11 @@ import numpy as np
 
 from taufpl._records import plain
 from taufpl.persistence._unwrap import finite
-from taufpl.persistence.linear._form import CategoryTerm, linear_form
+from taufpl.persistence.linear._form import MISSING, CategoryTerm, NumericTerm, linear_form
+from taufpl.preprocessing import DATE_PARTS
 
-JSON_FORMAT_VERSION = 1
+# The second has dates, where the model has some.
+JSON_FORMAT_VERSION, _WITH_DATES = 1, 2
 
 
 def to_json(model: Any) -> dict[str, Any]:
@@ -21,6 +23,7 @@ def to_json(model: Any) -> dict[str, Any]:
     A row has ::
 
         raw score = intercept + sum of weights[name] * value + sum of the weights of its categories
+                    + sum of dates[name][part] * part
         score     = raw score - threshold
 
     and it is positive where ``score > 0``. Scalers before the model are folded into the weights and the intercept:
@@ -41,6 +44,9 @@ def to_json(model: Any) -> dict[str, Any]:
           that is not in it must not be missing.
         - `categories`: by name of column, `weights` as pairs of value and weight, and what `missing` and `unknown`
           values add; null where the model refuses them.
+        - `dates`, only where there are some: by name of column, the weights of `days`, `time`, `weekday` and `season`
+          as :class:`taufpl.preprocessing.DateEncoder` makes them, and what a `missing` date adds in their place. The
+          `format_version` is then 2, so that whoever knows no dates does not overlook them.
         - `negative_label`, `positive_label`, `tau`, `taus_and_thresholds`, `model`, `format`, `format_version`,
           `library_version`.
 
@@ -76,7 +82,7 @@ def to_json(model: Any) -> dict[str, Any]:
     return plain(
         {
             "format": "taufpl-linear",
-            "format_version": JSON_FORMAT_VERSION,
+            "format_version": _WITH_DATES if form.dates else JSON_FORMAT_VERSION,
             "library_version": version("taufpl"),
             "model": type(head).__name__,
             "tau": getattr(head, "tau", None),
@@ -86,6 +92,7 @@ def to_json(model: Any) -> dict[str, Any]:
             "weights": {name: float(term.weight) for name, term in numeric.items()},
             "missing": {name: float(term.filled) for name, term in numeric.items() if not term.unfilled},
             "categories": {name: _category(term) for name, term in form.categories().items()},
+            **({"dates": {name: _date(parts) for name, parts in form.dates.items()}} if form.dates else {}),
             "threshold": finite(form.model.threshold),
             "taus_and_thresholds": _thresholds(head),
         }
@@ -98,6 +105,11 @@ def _category(term: CategoryTerm) -> dict[str, Any]:
 
     weights = [[value, number(weight)] for value, weight in term.weights.items()]
     return {"weights": weights, "missing": number(term.missing), "unknown": number(term.unknown)}
+
+
+def _date(parts: dict[str, NumericTerm]) -> dict[str, float]:
+    weights = {part: float(parts.get(part, NumericTerm()).weight) for part in DATE_PARTS}
+    return {**weights, MISSING: float(sum(term.filled for term in parts.values()))}
 
 
 def _thresholds(head: Any) -> list[list[float]] | None:

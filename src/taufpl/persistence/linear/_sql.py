@@ -13,6 +13,7 @@ import numpy as np
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import finite
 from taufpl.persistence.linear._form import CategoryTerm, NumericTerm, linear_form
+from taufpl.preprocessing import DATE_PARTS, DAYS_OF_YEAR, MONDAY, SECONDS_OF_DAY
 
 # Databases bound the depth of an expression, some at 1,000: sums are nested in groups of this size.
 _GROUP = 32
@@ -92,6 +93,10 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     Numeric columns are cast to doubles, so that booleans count as 0 and 1 (in SQLite and DuckDB this is tested).
     PostgreSQL casts no boolean to a double: give it such columns as integers, ``flag::int``, in a view.
 
+    Dates are expected as seconds since 1970, which databases count in their own ways. Give them so in a view: by
+    ``EXTRACT(EPOCH FROM moment)`` in PostgreSQL and DuckDB, ``unixepoch(moment)`` in SQLite (whose FLOOR is an option
+    of its build), ``DATEDIFF_BIG(second, '1970-01-01', moment)`` in SQL Server.
+
     Examples
     --------
     >>> import sqlite3
@@ -115,7 +120,8 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     style = _DIALECTS[dialect]
     form = linear_form(model, "SQL")
     terms = [_double(float(form.centred_constant()))]
-    terms += [_numeric(style, name, term) for name, term in form.numeric.items()]
+    terms += [_numeric(style.name(name), style.number(style.name(name)), term) for name, term in form.numeric.items()]
+    terms += [term for name, parts in form.dates.items() for term in _date(style, name, parts)]
     terms += [_category(style, name, term) for name, term in form.categories().items()]
     raw, threshold = _total(terms), _double(finite(form.model.threshold))
     if table is None:
@@ -134,15 +140,29 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     )
 
 
-def _numeric(style: Dialect, name: str, term: NumericTerm) -> str:
-    column = style.name(name)
+def _numeric(column: str, number: str, term: NumericTerm) -> str:
+    """The share of a column in the score; `number` is the expression whose multiple that is."""
     if not term.weight:
         return f"CASE WHEN {column} IS NULL THEN {_double(float(term.filled))} ELSE {_double(0.0)} END"
-    value = style.number(column) if not term.centre else f"({style.number(column)} - {_double(term.centre)})"
+    value = number if not term.centre else f"({number} - {_double(term.centre)})"
     product = f"{_double(float(term.weight))} * {value}"
     if term.unfilled:
         return product
     return f"COALESCE({product}, {_double(float(term.filled - term.weight * Fraction(term.centre)))})"
+
+
+def _date(style: Dialect, name: str, parts: dict[str, NumericTerm]) -> list[str]:
+    """The shares of the parts of a date, by the arithmetic of DateEncoder."""
+    column = style.name(name)
+    days = f"({style.number(column)} / {_double(SECONDS_OF_DAY)})"
+    weekday, season = _modulo(f"(FLOOR({days}) + {_double(MONDAY)})", 7.0), _modulo(days, DAYS_OF_YEAR)
+    expressions = (days, f"({days} - FLOOR({days}))", weekday, f"({season} / {_double(DAYS_OF_YEAR)})")
+    known = dict(zip(DATE_PARTS, expressions, strict=True))
+    return [_numeric(column, known.get(part, column), term) for part, term in parts.items()]
+
+
+def _modulo(value: str, divisor: float) -> str:
+    return f"({value} - FLOOR({value} / {_double(divisor)}) * {_double(divisor)})"
 
 
 def _category(style: Dialect, name: str, term: CategoryTerm) -> str:
