@@ -195,6 +195,15 @@ def test_nothing_left_is_said_with_reasons():
         TableEncoder().fit(TABLE).transform(TABLE[TABLE.columns[::-1]])
 
 
+def test_other_frames_are_refused():
+    with pytest.raises(TypeError, match=r"frame of pandas or polars in memory.*LazyFrame"):
+        TableEncoder().fit(pl.DataFrame({"x": [1.0, 2.0]}).lazy())
+    with pytest.raises(TypeError, match=r"pyarrow.lib.Table"):
+        TableEncoder().fit(pa.table({"x": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match="2-dimensional"):
+        TableEncoder().fit(TABLE["amount"])
+
+
 def test_arrays_have_no_identifiers():
     counts = np.arange(100.0)[:, np.newaxis]
     np.testing.assert_allclose(TableEncoder().fit_transform(counts).std(), 1)

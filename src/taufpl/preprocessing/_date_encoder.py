@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import check_feature_names_in
 from taufpl._types import Array, Matrix
-from taufpl.preprocessing._table_columns import as_kind, columns_of, read_column, seconds_of
+from taufpl.preprocessing._table_columns import as_kind, columns_of, is_frame, read_column, seconds_of
 
 SECONDS_OF_DAY = 86_400.0
 DAYS_OF_YEAR = 365.2425
@@ -104,7 +104,7 @@ class DateEncoder(TransformerMixin, BaseEstimator):
         return np.array(parts + [f"{names[place]}_missing" for place in self.marked_], dtype=object)
 
     def _seconds(self, X: Any, *, reset: bool) -> Matrix:
-        if hasattr(X, "columns"):
+        if is_frame(X):
             validate_data(self, X=X, reset=reset, skip_check_array=True)
             columns = zip(map(str, X.columns), map(read_column, columns_of(X)), strict=True)
             return np.column_stack(

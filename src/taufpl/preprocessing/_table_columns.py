@@ -97,6 +97,18 @@ class TableColumns:
         return tuple(plans[place] for place in range(len(self.names)))
 
 
+def is_frame(X: Any) -> bool:
+    """Whether X is a frame of pandas or polars; frames of other libraries, and lazy ones, are refused."""
+    if hasattr(X, "get_columns") or (hasattr(X, "iloc") and X.ndim == 2):
+        return True
+    if hasattr(type(X), "columns"):
+        raise TypeError(
+            "X must be a frame of pandas or polars in memory, an array or a sparse matrix; got "
+            f"{type(X).__module__}.{type(X).__name__}. Convert it, for example by collect() or to_pandas()."
+        )
+    return False
+
+
 def columns_of(X: Any) -> list[Any]:
     """The columns of a frame of pandas or polars, or of an array."""
     if hasattr(X, "iloc"):
@@ -192,9 +204,7 @@ def _in_utc(value: Any) -> Any:
 
 def _text_of(value: Any) -> str | None:
     """A level as a text; a whole number is the same text as an integer and as a double."""
-    if value is None or isinstance(value, str):
-        return value
-    if is_missing(value):
+    if value is None or is_missing(value):
         return None
     is_whole = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value)) if is_whole else str(value)

@@ -23,7 +23,7 @@ from taufpl.preprocessing._column_plan import (
 )
 from taufpl.preprocessing._date_encoder import DATE_PARTS, DateEncoder
 from taufpl.preprocessing._level_encoder import LevelEncoder
-from taufpl.preprocessing._table_columns import TableColumns
+from taufpl.preprocessing._table_columns import TableColumns, is_frame
 
 # Sparse rows with more columns stay sparse.
 MOST_DENSE = 2000
@@ -152,7 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         # The columns of an array have no names that could tell an identifier, and are numbers that somebody has chosen.
         self.columns_: tuple[ColumnPlan, ...] = table.plan(may_be_identifier=hasattr(self, "feature_names_in_"))
         if all(each.kind == "dropped" for each in self.columns_):
-            reasons = reasons_against(self.columns_)
+            reasons = reasons_against(self.columns_) or "there are no columns"
             raise ValueError(f"no column is left to learn from (n_samples={X.shape[0]}; {reasons}).")
         kinds = np.array([PART_OF.get(each.kind, "") for each in self.columns_])
         parts = encoding_parts(self.columns_)
@@ -170,7 +170,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """A frame as it is, an array or a sparse matrix, once shape and names are checked."""
-        if hasattr(X, "columns"):
+        if is_frame(X):
             validate_data(self, X=X, reset=reset, skip_check_array=True)
             if not X.shape[0]:
                 raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
