@@ -124,6 +124,18 @@ def test_no_direction_is_refused():
         fit_trimmed(pose(X, y, tau=0.1), 0.5, CHOICE, [np.zeros(10)])
 
 
+def test_a_feature_whose_highest_rows_tie_overflows_nowhere():
+    """A level that positives and negatives have alike at the top: every margin of the start is 0."""
+    X = np.zeros((300, 1))
+    X[:20] = X[200:230] = 1.0
+    y = np.repeat([1, 0], [200, 100])
+    problem = pose(X, y, tau=0.3)
+    for direction in (1.0, -1.0):
+        with np.errstate(all="raise"):
+            found = fit_trimmed(problem, 0.1, CHOICE, [np.array([direction])])
+        assert abs(found.result.coef[0]) < 1e6
+
+
 def test_a_loose_tolerance_ends_with_the_alternations():
     """No last solve that would be no finer than those before, and no alternation for a gain within the tolerance."""
     X, y = partly_separable(n=2000, m=400)

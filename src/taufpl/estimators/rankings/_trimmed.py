@@ -234,7 +234,10 @@ def _first_iterate(problem: RankingProblem, count: int, start: Vector) -> _Itera
 
 
 def _best_length(margins: Vector, penalty: float) -> float:
-    """Argmin over t of mean max(0, 1 - t u_i)^2 + (penalty/2) t^2; 1 / mean |u| where it is not positive."""
+    """Argmin over t of mean max(0, 1 - t u_i)^2 + (penalty/2) t^2; 1 / mean |u| where it is not positive.
+
+    Where all margins are 0, as those of a single feature with two values may be, any length is as good as 1.
+    """
     length = 0.0
     if margins.mean() > 0:
         for _ in range(50):  # Newton from the left on a derivative that is piecewise linear
@@ -243,4 +246,5 @@ def _best_length(margins: Vector, penalty: float) -> float:
             previous, length = length, 2.0 * float(active.sum()) / margins.size / max(curvature, 1e-300)
             if abs(length - previous) <= 1e-6 * length:
                 break
-    return length if length > 0 else 1.0 / max(float(np.abs(margins).mean()), 1e-300)
+    mean = float(np.abs(margins).mean())
+    return length if length > 0 else 1.0 / max(mean, 1e-300) if mean > 0 else 1.0
