@@ -20,11 +20,17 @@ from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
+from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import reg_grid
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
-from taufpl.estimators.screening import ScreeningClassifier, StackedScorer as StackedScorer, StackMember as StackMember
+from taufpl.estimators.screening import (
+    ScreeningClassifier,
+    StackedScorer as StackedScorer,
+    StackMember as StackMember,
+    Standing as Standing,
+)
 
 __all__ = [
     "REG_CONSTRAINT",
@@ -37,6 +43,7 @@ __all__ = [
     "KernelTauFPLRanker",
     "LinearScorer",
     "NeymanPearsonClassifier",
+    "ScorerClassifier",
     "ScreeningClassifier",
     "SolverChoice",
     "TauFPLClassifier",

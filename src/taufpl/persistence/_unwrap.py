@@ -14,7 +14,8 @@ from taufpl._types import Array, Vector
 from taufpl.estimators import (
     KernelScorer,
     LinearScorer,
-    NeymanPearsonClassifier,
+    ScorerClassifier,
+    StackedScorer,
     TauFPLClassifier,
     known_positive,
     steps_and_last,
@@ -32,7 +33,7 @@ class PipelineScorer:
     """One of the scorers whose mean is the score: an estimator behind the steps of its own pipeline.
 
     `positive` is what the estimator calls the label that a high score stands for. The score of a linear one is
-    features @ coef + intercept; `coef` is None for others.
+    features @ coef + intercept; `coef` is None for others. The score of a stack is the sum of its terms + intercept.
     """
 
     steps: tuple[Any, ...]
@@ -40,6 +41,16 @@ class PipelineScorer:
     positive: Any
     coef: Vector | None
     intercept: float = 0.0
+    terms: tuple[StackTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StackTerm:
+    """What one model adds to the score of a stack: factor (log-odds - center)."""
+
+    scorer: PipelineScorer
+    center: float
+    factor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +83,14 @@ class UnwrappedModel:
 def unwrap(model: Any) -> UnwrappedModel:
     """Take a fitted model apart; a TypeError where no estimator of this library makes the decision."""
     steps, head = steps_and_last(model)
-    if not isinstance(head, LinearScorer | KernelScorer | NeymanPearsonClassifier):
+    if not isinstance(head, LinearScorer | KernelScorer | ScorerClassifier):
         raise TypeError(
-            "model must be a TauFPLClassifier, a KernelTauFPLClassifier, a NeymanPearsonClassifier or a ranker of this "
-            f"library, or a pipeline or a search that ends in one; got {type(head).__name__}."
+            "model must be a ScreeningClassifier, a TauFPLClassifier, a KernelTauFPLClassifier, a "
+            "NeymanPearsonClassifier or a ranker of this library, or a pipeline or a search that ends in one; got "
+            f"{type(head).__name__}."
         )
     check_is_fitted(head)
-    if isinstance(head, NeymanPearsonClassifier):
+    if isinstance(head, ScorerClassifier):
         scorers, threshold = tuple(_scorer(each, head.classes_) for each in head.estimators_), float(head.threshold_)
     else:
         coef = None if isinstance(head, KernelScorer) else np.asarray(head.coef_[0], dtype=np.float64)
@@ -94,12 +106,32 @@ def unwrap(model: Any) -> UnwrappedModel:
 def _scorer(model: Any, classes: Array) -> PipelineScorer:
     steps, final = steps_and_last(model)
     positive = known_positive(final, classes)
+    if isinstance(final, StackedScorer):
+        return _stack(steps, final, positive)
     if getattr(type(final), "decision_function", None) not in _LINEAR:
         return PipelineScorer(steps, final, positive, None)
     sign = 1.0 if final.classes_[1] == positive else -1.0
     coef = final.coef_.toarray() if hasattr(final.coef_, "toarray") else final.coef_
     intercept = float(np.ravel(final.intercept_)[0])
     return PipelineScorer(steps, final, positive, sign * np.asarray(coef, dtype=np.float64).ravel(), sign * intercept)
+
+
+def _stack(steps: tuple[Any, ...], stack: StackedScorer, positive: Any) -> PipelineScorer:
+    """A stack behind its encoder; it is linear where all its models are."""
+    sign = 1.0 if stack.classes_[1] == positive else -1.0
+    terms = tuple(
+        StackTerm(_scorer(model, np.array([0, 1])), center, sign * member.weight / (len(member.models) * scale))
+        for member in stack.members_
+        for model, center, scale in zip(member.models, member.centers, member.scales, strict=True)
+    )
+    coef, intercept = None, sign * stack.intercept_
+    weights = [
+        term.factor * term.scorer.coef for term in terms if term.scorer.coef is not None and not term.scorer.steps
+    ]
+    if len(weights) == len(terms):
+        coef = np.sum(weights, axis=0)
+        intercept += sum(term.factor * (term.scorer.intercept - term.center) for term in terms)
+    return PipelineScorer((*steps, stack.encoder_), stack, positive, coef, intercept, terms)
 
 
 def finite(threshold: float) -> float:

@@ -41,9 +41,8 @@ def add_booster(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> s
 
 
 def add_raw_score(graph: Graph, model: Any, source: ColumnTensor) -> str:
-    """Add the log-odds of the second class by a fitted booster, of shape (rows, 1)."""
-    raw, steepness = _raw_score(graph, model, source)
-    return raw if steepness == 1.0 else graph.add("Mul", raw, graph.constant(steepness))
+    """Add the raw score of a fitted booster, higher for the second class, of shape (rows, 1)."""
+    return _raw_score(graph, model, source)[0]
 
 
 def _is_xgboost(model: Any) -> bool:

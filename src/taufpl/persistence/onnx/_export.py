@@ -10,16 +10,14 @@ import numpy as np
 
 from taufpl._files import write_whole
 from taufpl._types import Vector
-from taufpl.estimators import KernelScorer, score_rounding
+from taufpl.estimators import score_rounding
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import visit
-from taufpl.persistence._unwrap import PipelineScorer, UnwrappedModel, finite, unwrap
-from taufpl.persistence.onnx._boosters import add_booster
-from taufpl.persistence.onnx._converters import add_scorer
-from taufpl.persistence.onnx._graph import OUTPUTS, Columns, Graph
+from taufpl.persistence._unwrap import UnwrappedModel, finite, unwrap
+from taufpl.persistence.onnx._graph import OUTPUTS, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
+from taufpl.persistence.onnx._scores import add_score
 from taufpl.persistence.onnx._steps import TensorVisitor
-from taufpl.persistence.onnx._trees import add_trees
 
 # The first version whose operators compare strings.
 _OPSET = 19
@@ -94,7 +92,7 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     visitor = TensorVisitor(graph)
     try:
         shared = visit(unwrapped.steps, inputs, visitor)
-        scores = [_add_score(graph, each, visit(each.steps, shared, visitor)) for each in unwrapped.scorers]
+        scores = [add_score(visitor, each, shared) for each in unwrapped.scorers]
     except ExportError:
         raise
     except ValueError as error:
@@ -115,20 +113,6 @@ def save_onnx(model: Any, path: str | os.PathLike[str], X: Any, *, target_opset:
         By convention with the suffix ``.onnx``.
     """
     write_whole(path, to_onnx(model, X, target_opset=target_opset).SerializeToString())
-
-
-def _add_score(graph: Graph, scorer: PipelineScorer, features: Columns) -> str:
-    """Add scores of shape (rows, 1), higher for the positive class."""
-    if isinstance(scorer.final, KernelScorer):
-        raise ExportError(
-            f"the score of {type(scorer.final).__name__} is a sum of kernels, which is not exported to ONNX. Keep the "
-            "model by taufpl.persistence.save_model, or export a linear one."
-        )
-    source = graph.matrix(features, scorer.final)
-    if scorer.coef is not None:
-        product = graph.add("MatMul", source.name, graph.constant(scorer.coef[:, np.newaxis], "weights"))
-        return graph.add("Add", product, graph.constant(scorer.intercept, "intercept"))
-    return add_trees(graph, scorer, source) or add_booster(graph, scorer, source) or add_scorer(graph, scorer, source)
 
 
 def _add_mean(graph: Graph, scores: list[str]) -> str:
