@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from taufpl._types import Array
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import CloneFitter
 from taufpl.estimators.screening._stack import StackedScorer
+from taufpl.thresholding import ArraySample
 
 
 class StackFitter(CloneFitter):
@@ -23,7 +26,11 @@ class StackFitter(CloneFitter):
         self.first = self.first or (model, table)
         return model
 
-    def unseen_parts(self, model: StackedScorer, train: Any) -> list[tuple[Any, Any]]:
-        """The part of the stack without a fold, with the rows of the fold; for all rows of one division."""
-        rows, division = train.rows, model.first_division(train)
-        return [(model.of_fold(fold), train.part(rows[held_out])) for fold, held_out in enumerate(division)]
+    def unseen_positives(self, model: StackedScorer, train: ArrayTable) -> ArraySample:
+        """Scores by the part of the stack without the fold of each positive, one of each group."""
+        drawn = train.units.one_each(train.positive_rows, model.seed_)
+        parts = []
+        for fold, held_out in enumerate(model.first_division(train)):
+            own = np.intersect1d(train.rows[held_out], drawn, assume_unique=True)
+            parts.append(self.scores(model.of_fold(fold), train.part(own)).values)
+        return ArraySample(np.concatenate(parts))
