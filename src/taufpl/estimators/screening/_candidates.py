@@ -17,19 +17,29 @@ from taufpl.estimators._classifier import TauFPLClassifier
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much a stack is fitted on: folds, how often they are drawn anew, and trees of each forest over all folds."""
+    """How much work goes into a stack.
+
+    Trees are those of a forest over all folds and repeats; rounds and learning rate are those of each boosting, of
+    which "auto" takes at most `n_boosters` where LightGBM and its like are installed.
+    """
 
     n_folds: int
-    n_repeats: int
+    n_repeats: int  # divisions into folds
     n_trees: int
     n_rounds: int
     learning_rate: float
+    n_boosters: int
+
+    @property
+    def n_models(self) -> int:
+        """Models of a candidate."""
+        return self.n_folds * self.n_repeats
 
 
 EFFORTS = {
-    "fast": Effort(n_folds=2, n_repeats=1, n_trees=150, n_rounds=125, learning_rate=0.08),
-    "normal": Effort(n_folds=3, n_repeats=1, n_trees=300, n_rounds=250, learning_rate=0.04),
-    "best": Effort(n_folds=5, n_repeats=2, n_trees=600, n_rounds=250, learning_rate=0.04),
+    "fast": Effort(n_folds=3, n_repeats=1, n_trees=150, n_rounds=125, learning_rate=0.08, n_boosters=1),
+    "normal": Effort(n_folds=5, n_repeats=1, n_trees=300, n_rounds=250, learning_rate=0.04, n_boosters=2),
+    "best": Effort(n_folds=5, n_repeats=2, n_trees=500, n_rounds=170, learning_rate=0.06, n_boosters=3),
 }
 
 
@@ -53,7 +63,7 @@ def _boosting(effort: Effort, tau: float, seed: int) -> Any:
 
 
 def _forest(kind: Any, effort: Effort, tau: float, seed: int) -> Any:
-    return kind(max(10, effort.n_trees // effort.n_folds), random_state=seed)
+    return kind(effort.n_trees // effort.n_models, random_state=seed)
 
 
 def _linear(effort: Effort, tau: float, seed: int) -> Any:
@@ -107,13 +117,14 @@ _KNOWN: dict[str, Callable[[Effort, float, int], Any]] = {
     "xgboost": _xgboost,
     "catboost": _catboost,
 }
-_BOOSTERS = ("lightgbm", "xgboost", "catboost")
+# In the order in which they are taken: XGBoost added nothing to a stack that has the other two.
+_BOOSTERS = ("lightgbm", "catboost", "xgboost")
 
 
 def find_candidates(wanted: Any, effort: Effort, tau: float, *, is_sparse: bool) -> list[Candidate]:
     """The scorers that `candidates=` stands for; on sparse rows "auto" is the linear ranking alone."""
     if isinstance(wanted, str) and wanted == "auto":
-        wanted = ["linear"] if is_sparse else _installed()
+        wanted = ["linear"] if is_sparse else [*_boosters(effort), "forest", "extra trees"]
     if isinstance(wanted, str) or not isinstance(wanted, Sequence) or not wanted:
         raise ValueError(f"candidates must be 'auto' or a list of names and estimators; got {wanted!r}.")
     found = [_candidate(each, effort, tau) for each in wanted]
@@ -126,9 +137,9 @@ def find_candidates(wanted: Any, effort: Effort, tau: float, *, is_sparse: bool)
     ]
 
 
-def _installed() -> list[str]:
-    boosters = [name for name in _BOOSTERS if find_spec(name) is not None]
-    return [*(boosters or ["boosting"]), "forest", "extra trees"]
+def _boosters(effort: Effort) -> list[str]:
+    installed = [name for name in _BOOSTERS if find_spec(name) is not None]
+    return installed[: effort.n_boosters] or ["boosting"]
 
 
 def _candidate(given: Any, effort: Effort, tau: float) -> Candidate:

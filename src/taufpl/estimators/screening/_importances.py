@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from taufpl._sklearn import safe_indexing
-from taufpl._types import RowIndices, Vector
+from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators.screening._stack import StackedScorer
 
-# Rows that are scored for all columns together, and the fewest positives of a fold that are scored for each.
+# Rows that are scored for all columns together, the fewest positives of a fold that are scored for each, and how many
+# values are held at a time.
 _MOST_ROWS = 10_000
-_FEWEST = 20
+_FEWEST = 10
+_MOST_VALUES = 10_000_000
 
 
 def permutation_importances(scorer: StackedScorer, table: ArrayTable, level: float) -> Vector | None:
@@ -24,24 +28,25 @@ def permutation_importances(scorer: StackedScorer, table: ArrayTable, level: flo
         return None
     Z = scorer.encoder_.transform(safe_indexing(table.X, table.rows))
     rng, is_positive = np.random.default_rng(scorer.seed_), table.is_positive
-    division = scorer.first_division(table)
+    division, columns = scorer.first_division(table), np.unique(scorer.encoder_.sources_)
+    most = max(_FEWEST, _MOST_ROWS // (len(division) * columns.size))
     lost, n_scored = np.zeros(scorer.encoder_.n_features_in_), 0
     for fold, held_out in enumerate(division):
         part, own = scorer.of_fold(fold), Z[held_out]
-        scores = part.encoded_scores(own)
-        negative = np.sort(scores[~is_positive[held_out]])[::-1]
+        scores, is_own_positive = part.encoded_scores(own), is_positive[held_out]
+        negative = np.sort(scores[~is_own_positive])[::-1]
         threshold = negative[int(level * negative.size)]
-        positive = np.flatnonzero(is_positive[held_out])
-        most = max(_FEWEST, _MOST_ROWS // (len(division) * lost.size))
-        drawn = rng.permutation(positive)[:most]
+        drawn = rng.permutation(np.flatnonzero(is_own_positive))[:most]
         n_scored += drawn.size
-        for column in np.unique(scorer.encoder_.sources_):
-            changed = _with_others(own, drawn, scorer.encoder_.sources_ == column, rng)
-            lost[column] += np.sum(scores[drawn] > threshold) - np.sum(part.encoded_scores(changed) > threshold)
+        # Columns are scored together: a call of a forest costs as much as hundreds of rows.
+        for some in np.array_split(columns, math.ceil(drawn.size * columns.size * Z.shape[1] / _MOST_VALUES)):
+            changed = [_with_others(own, drawn, scorer.encoder_.sources_ == column, rng) for column in some]
+            caught = part.encoded_scores(np.concatenate(changed)).reshape(some.size, -1) > threshold
+            lost[some] += np.sum(scores[drawn] > threshold) - caught.sum(axis=1)
     return lost / max(1, n_scored)
 
 
-def _with_others(Z: Vector, rows: RowIndices, features: Vector, rng: np.random.Generator) -> Vector:
+def _with_others(Z: Matrix, rows: RowIndices, features: Mask, rng: np.random.Generator) -> Matrix:
     """Some rows, whose values of some features are those of random rows."""
     changed = Z[rows]
     changed[:, features] = Z[rng.integers(0, len(Z), rows.size)][:, features]
