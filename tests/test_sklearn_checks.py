@@ -9,6 +9,7 @@ from taufpl import (
     KernelTauFPLClassifier,
     KernelTauFPLRanker,
     NeymanPearsonClassifier,
+    ScreeningClassifier,
     TauFPLClassifier,
     TauFPLRanker,
     TauFPLRankerCV,
@@ -33,6 +34,8 @@ ESTIMATORS = [
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, insufficient="infinite"),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
     NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),
+    ScreeningClassifier(**LOOSE, effort="fast", candidates=[LogisticRegression()], insufficient="infinite"),
+    ScreeningClassifier(**LOOSE, effort="fast", candidates=[LogisticRegression()], threshold="cross"),
 ]
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._types import Array
+from taufpl._sklearn import safe_indexing
+from taufpl._types import Array, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import CloneFitter
 from taufpl.estimators.screening._stack import StackedScorer
@@ -29,8 +30,9 @@ class StackFitter(CloneFitter):
     def unseen_positives(self, model: StackedScorer, train: ArrayTable) -> ArraySample:
         """Scores by the part of the stack without the fold of each positive, one of each group."""
         drawn = train.units.one_each(train.positive_rows, model.seed_)
-        parts = []
+        parts: list[Vector] = []
         for fold, held_out in enumerate(model.first_division(train)):
             own = np.intersect1d(train.rows[held_out], drawn, assume_unique=True)
-            parts.append(self.scores(model.of_fold(fold), train.part(own)).values)
+            if own.size:
+                parts.append(model.of_fold(fold).decision_function(safe_indexing(train.X, own)))
         return ArraySample(np.concatenate(parts))
