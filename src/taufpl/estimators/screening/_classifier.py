@@ -203,6 +203,7 @@ class ScreeningClassifier(ScorerClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        accepted = tags.input_tags
+        accepted.sparse = accepted.allow_nan = accepted.categorical = accepted.string = True
         tags.classifier_tags.multi_class = False
         return tags
