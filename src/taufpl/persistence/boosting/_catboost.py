@@ -13,6 +13,7 @@ import numpy as np
 from taufpl.persistence._tree_nodes import TreeNodes, check_nodes
 from taufpl.persistence.boosting._text import BoosterText, numbers, require_that
 
+_LOSSES = ("Logloss", "CrossEntropy")
 _NAN_TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
 _DEEPEST = 16
 _FILE = "model.json"
@@ -58,14 +59,35 @@ def read(text: str) -> BoosterText:
     convert = _oblivious if is_oblivious else _nested
     parts = [convert(tree, borders) for tree in content["oblivious_trees" if is_oblivious else "trees"]]
     share, start = _scale_and_bias(content["scale_and_bias"])
-    info = content["model_info"]
     checked = {
         "features_info": {"float_features": borders.written},
-        "model_info": {name: info[name] for name in ("class_params", "params", "model_guid") if name in info},
+        "model_info": _info(content["model_info"]),
         "oblivious_trees" if is_oblivious else "trees": [part for part, _ in parts],
         "scale_and_bias": [share, [start]],
     }
     return BoosterText(json.dumps(checked), [nodes for _, nodes in parts], borders.n_features, start, share)
+
+
+def _info(info: dict[str, Any]) -> dict[str, Any]:
+    """The labels and the loss; how the model was trained is not needed to predict."""
+    labels, params = info["class_params"], info["params"]
+    loss = params["loss_function"]["type"]
+    require_that(
+        labels["class_to_label"] == [0, 1]
+        and len(labels["class_names"]) == 2
+        and all(isinstance(label, str | int | float) for label in labels["class_names"])
+        and loss in _LOSSES,
+        "of CatBoost's models only those for two classes by Logloss or CrossEntropy are supported",
+    )
+    return {
+        "class_params": {
+            "class_label_type": str(labels["class_label_type"]),
+            "class_names": labels["class_names"],
+            "class_to_label": [0, 1],
+            "classes_count": 0,
+        },
+        "params": {"loss_function": {"type": loss, "params": {}}, "random_seed": int(params["random_seed"])},
+    }
 
 
 def _scale_and_bias(given: Any) -> tuple[float, float]:

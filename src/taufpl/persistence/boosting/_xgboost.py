@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from taufpl.persistence.boosting._text import BoosterText, numbers, plain_texts,
 _OBJECTIVES = ("binary:logistic", "binary:logitraw", "binary:hinge")
 _INTEGERS = ("left_children", "right_children", "split_indices", "default_left", "split_type")
 _FLOATS = ("split_conditions", "base_weights", "loss_changes", "sum_hessian")
+_NO_CATEGORIES = "XGBoost with categorical splits is not supported: encode categories in a step before it"
 # The parent of a root.
 _NONE = 2**31 - 1
 
@@ -49,7 +51,23 @@ def as_predicted(model: Any, checked: BoosterText) -> BoosterText:
 def read(text: str) -> BoosterText:
     """Check a text, and write it anew."""
     content = json.loads(text)
-    learner, version = content["learner"], content["version"]
+    learner = content["learner"]
+    _check_kind(learner)
+    n_features = int(learner["learner_model_param"]["num_feature"])
+    model = learner["gradient_booster"]["model"]
+    parts = [_tree(each, n_features) for each in model["trees"]]
+    bounds = numbers(model["iteration_indptr"], len(model["iteration_indptr"]), np.int64).tolist()
+    require_that(
+        bounds[0] == 0 and bounds[-1] == len(parts) and all(first <= last for first, last in pairwise(bounds)),
+        "the rounds of a model of XGBoost in it do not fit its trees",
+    )
+    written = _learner(learner, _model(model, [part for part, _ in parts], bounds), n_features)
+    n_used = _n_used(written["attributes"], bounds)
+    checked = {"learner": written, "version": [int(each) for each in content["version"]]}
+    return BoosterText(json.dumps(checked), [nodes for _, nodes in parts], n_features, n_used=n_used)
+
+
+def _check_kind(learner: dict[str, Any]) -> None:
     booster, settings = learner["gradient_booster"], learner["learner_model_param"]
     require_that(
         booster["name"] == "gbtree" and learner["objective"]["name"] in _OBJECTIVES,
@@ -59,37 +77,32 @@ def read(text: str) -> BoosterText:
         settings["num_class"] in ("0", "1") and settings.get("num_target", "1") == "1",
         "a model of XGBoost in it has more than two classes",
     )
-    n_features = int(settings["num_feature"])
-    model = booster["model"]
-    require_that(not any(model.get("cats", {}).values()), _NO_CATEGORIES)
-    parts = [_tree(each, n_features) for each in model["trees"]]
-    bounds = numbers(model["iteration_indptr"], len(model["iteration_indptr"]), np.int64).tolist()
-    require_that(
-        bounds[0] == 0 and bounds[-1] == len(parts) and all(first <= last for first, last in pairwise(bounds)),
-        "the rounds of a model of XGBoost in it do not fit its trees",
-    )
-    attributes = {str(name): str(value) for name, value in learner["attributes"].items()}
-    n_used = _n_used(attributes, bounds)
-    checked = {
-        "learner": {
-            "attributes": attributes,
-            "feature_names": plain_texts(learner["feature_names"], len(learner["feature_names"]) and n_features),
-            "feature_types": plain_texts(learner["feature_types"], len(learner["feature_types"]) and n_features),
-            "gradient_booster": {"model": _model(model, [part for part, _ in parts], bounds), "name": "gbtree"},
-            "learner_model_param": {name: str(value) for name, value in settings.items()},
-            "objective": {
-                "name": learner["objective"]["name"],
-                "reg_loss_param": {
-                    "scale_pos_weight": str(float(learner["objective"]["reg_loss_param"]["scale_pos_weight"]))
-                },
-            },
+    # In a list since XGBoost 3.1.
+    has_base = re.fullmatch(r"\[?[\d.eE+-]+\]?", settings["base_score"])
+    require_that(has_base, "a model of XGBoost in it has no base score")
+    require_that(not any(booster["model"].get("cats", {}).values()), _NO_CATEGORIES)
+
+
+def _learner(learner: dict[str, Any], model: dict[str, Any], n_features: int) -> dict[str, Any]:
+    """All but the version, with the trees as they were checked."""
+    settings, objective = learner["learner_model_param"], learner["objective"]
+    scale = float(objective["reg_loss_param"]["scale_pos_weight"])
+    return {
+        "attributes": {str(name): str(value) for name, value in learner["attributes"].items()},
+        **{
+            name: plain_texts(learner[name], len(learner[name]) and n_features)
+            for name in ("feature_names", "feature_types")
         },
-        "version": [int(each) for each in version],
+        "gradient_booster": {"model": model, "name": "gbtree"},
+        "learner_model_param": {
+            "base_score": settings["base_score"],
+            "boost_from_average": str(int(settings.get("boost_from_average", "1"))),
+            "num_class": "0",
+            "num_feature": str(n_features),
+            "num_target": "1",
+        },
+        "objective": {"name": objective["name"], "reg_loss_param": {"scale_pos_weight": str(scale)}},
     }
-    return BoosterText(json.dumps(checked), [nodes for _, nodes in parts], n_features, n_used=n_used)
-
-
-_NO_CATEGORIES = "XGBoost with categorical splits is not supported: encode categories in a step before it"
 
 
 def _n_used(attributes: dict[str, str], bounds: list[int]) -> int | None:

@@ -76,6 +76,8 @@ def _check_n_features(found: Any, expected: Any) -> None:
 
 
 def _check_tree(tree: Any) -> None:
+    if tree.node_count > tree.capacity:
+        raise ModelFileError("a tree in it has fewer nodes than it says")
     left, right = tree.children_left, tree.children_right
     inner = np.flatnonzero(left != -1)
     if not len(left) or np.any((left == -1) != (right == -1)):

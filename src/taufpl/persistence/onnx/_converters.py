@@ -81,8 +81,8 @@ def _convert(
         return graph.cast(graph.merge(model, fed)[place], graph.types.DOUBLE), column, sign
     raise ExportError(
         f"{type(estimator).__name__} cannot be exported to ONNX ({reason}). Supported are linear models, trees, "
-        "forests and gradient boosting, scalers, SimpleImputer, OneHotEncoder, selectors, pipelines and column "
-        "transformers, and beyond these what skl2onnx converts to the same values."
+        "forests, gradient boosting, LightGBM, XGBoost and CatBoost, scalers, SimpleImputer, OneHotEncoder, selectors, "
+        "pipelines and column transformers, and beyond these what skl2onnx converts to the same values."
     )
 
 

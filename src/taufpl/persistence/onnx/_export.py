@@ -36,9 +36,10 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     ----------
     model : estimator
         A fitted classifier or ranker of this library, or a pipeline or a search that ends in one. Linear models,
-        trees, forests and gradient boosting, scalers, `SimpleImputer`, `OneHotEncoder`,
-        :class:`taufpl.preprocessing.LevelEncoder`, selectors, pipelines and column transformers compute in double
-        precision. Anything else is left to skl2onnx, as far as its graph gives the same values.
+        trees, forests and gradient boosting, LightGBM, XGBoost and CatBoost, stacks of these, scalers,
+        `SimpleImputer`, `OneHotEncoder`, :class:`taufpl.preprocessing.LevelEncoder`, selectors, pipelines and column
+        transformers compute in double precision (XGBoost's sums in single, as its own do). Anything else is
+        left to skl2onnx, as far as its graph gives the same values.
     X : int, array-like, sparse matrix or dataframe
         Rows such as the model will get: some of the training data, say; or the number of columns, if all are numbers.
         A matrix becomes one input, `X`, in the precision that it has (doubles if it holds anything but float32). A
