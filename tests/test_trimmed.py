@@ -136,6 +136,21 @@ def test_a_feature_whose_highest_rows_tie_overflows_nowhere():
         assert abs(found.result.coef[0]) < 1e6
 
 
+@pytest.mark.parametrize("reg", [1.0, 1e-4])
+def test_margins_that_rounding_leaves_of_ties_give_no_length(reg):
+    """A start along a feature whose highest rows tie ends at the optimum for the positives that it chose."""
+    X = np.column_stack([np.zeros(300), np.random.default_rng(0).normal(size=(300, 5))])
+    X[:20, 0] = X[200:230, 0] = 123.456
+    X[:20, 1] += 3.0
+    y = np.repeat([1, 0], [200, 100])
+    loose = SolverChoice(tol=5e-2, max_iter=100, no_gain=1e-4)
+    found = fit_trimmed(pose(X, y, tau=0.29, reg=reg), 0.1, loose, [np.eye(6)[0]])
+    rows = np.concatenate((found.chosen, np.flatnonzero(y == 0)))
+    convex = solve_ranking(pose(X[rows], y[rows], tau=0.29, reg=reg), CHOICE)
+    assert found.objectives[-1] == pytest.approx(convex.result.primal, rel=0.02)
+    assert 0 <= found.result.gap <= loose.tol
+
+
 def test_a_loose_tolerance_ends_with_the_alternations():
     """No last solve that would be no finer than those before, and no alternation for a gain within the tolerance."""
     X, y = partly_separable(n=2000, m=400)

@@ -234,9 +234,10 @@ def _first_iterate(problem: RankingProblem, count: int, start: Vector) -> _Itera
 
 
 def _best_length(margins: Vector, penalty: float) -> float:
-    """Argmin over t of mean max(0, 1 - t u_i)^2 + (penalty/2) t^2; 1 / mean |u| where it is not positive.
+    """Argmin over t of mean max(0, 1 - t u_i)^2 + (penalty/2) t^2, or a length for the start where it is not positive.
 
-    Where all margins are 0, as those of a single feature with two values may be, any length is as good as 1.
+    That length is 1 / mean |u|, at most sqrt(2 / penalty), where the penalty alone is as high as the loss at t = 0: the
+    margins of rows that tie are 0, or what rounding leaves of 0, and bound no length.
     """
     length = 0.0
     if margins.mean() > 0:
@@ -246,5 +247,4 @@ def _best_length(margins: Vector, penalty: float) -> float:
             previous, length = length, 2.0 * float(active.sum()) / margins.size / max(curvature, 1e-300)
             if abs(length - previous) <= 1e-6 * length:
                 break
-    mean = float(np.abs(margins).mean())
-    return length if length > 0 else 1.0 / max(mean, 1e-300) if mean > 0 else 1.0
+    return length if length > 0 else 1.0 / max(float(np.abs(margins).mean()), math.sqrt(penalty / 2.0), 1e-300)
