@@ -122,14 +122,19 @@ class StackedScorer(PredictionMixin, BaseEstimator):
 
     def _divisions(self, table: ArrayTable) -> list[tuple[RowIndices, RowIndices]]:
         """Rows of a table that each model is fitted on, and those of its fold; the first division comes first."""
-        effort = EFFORTS[self.effort]
-        divisions = [table.split(effort.n_folds, self.seed_ + repeat) for repeat in range(effort.n_repeats)]
-        return [(train.rows, held_out.rows) for parts in divisions for train, held_out in parts.pairs]
+        n_repeats = EFFORTS[self.effort].n_repeats
+        return [pair for repeat in range(n_repeats) for pair in self._division(table, repeat)]
+
+    def _division(self, table: ArrayTable, repeat: int) -> list[tuple[RowIndices, RowIndices]]:
+        if min(table.n_positive_units, table.n_negative_units) < 2:
+            # Nothing can be left out of the only row of a class, which a fold of very few rows may have.
+            return [(table.rows, table.rows)]
+        parts = table.split(EFFORTS[self.effort].n_folds, self.seed_ + repeat)
+        return [(train.rows, held_out.rows) for train, held_out in parts.pairs]
 
     def first_division(self, table: ArrayTable) -> list[RowIndices]:
         """Places of the rows of each fold of one division, among the rows of the table that was fitted on."""
-        parts = table.split(EFFORTS[self.effort].n_folds, self.seed_).pairs
-        return [np.searchsorted(table.rows, held_out.rows) for _, held_out in parts]
+        return [np.searchsorted(table.rows, held_out) for _, held_out in self._division(table, 0)]
 
     def _fit_folds(
         self, candidates: list[Candidate], parts: list[tuple[RowIndices, RowIndices]], Z: Any, is_positive: Any
