@@ -174,6 +174,9 @@ def test_leaderboard_and_progress():
     assert board.candidate.tolist()[0] == "stack"
     assert (board.recall_low <= board.recall).all()
     assert (board.recall <= board.recall_high).all()
+    assert "(np.float64" not in repr(screen)
+    assert repr(screen).splitlines()[1].startswith("  false alarms at most 5 %: guaranteed with 95 % confidence")
+    assert "GaussianNB" in screen._repr_mimebundle_()["text/html"].partition("</pre>")[0]
     assert [step[0] for step in told] == list(range(1, 7))
     assert {step[1] for step in told} == {6}
 

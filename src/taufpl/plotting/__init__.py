@@ -3,6 +3,7 @@
 from taufpl.plotting._collapse import CollapseDisplay
 from taufpl.plotting._convergence import ConvergenceDisplay
 from taufpl.plotting._histogram import ScoreDisplay
+from taufpl.plotting._leaderboard import LeaderboardDisplay
 from taufpl.plotting._monitor import MonitorDisplay
 from taufpl.plotting._regions import DecisionRegionsDisplay
 from taufpl.plotting._roc import ROCDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "CollapseDisplay",
     "ConvergenceDisplay",
     "DecisionRegionsDisplay",
+    "LeaderboardDisplay",
     "MonitorDisplay",
     "ROCDisplay",
     "RoundsDisplay",

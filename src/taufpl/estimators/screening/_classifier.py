@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from taufpl.estimators.screening._fitter import StackFitter
 from taufpl.estimators.screening._importances import permutation_importances
 from taufpl.estimators.screening._leaderboard import leaderboard_frame
 from taufpl.estimators.screening._stack import StackedScorer
+from taufpl.estimators.screening._summary import summary_of
 
 
 class ScreeningClassifier(ScorerClassifier):
@@ -200,6 +202,17 @@ class ScreeningClassifier(ScorerClassifier):
     def leaderboard_(self) -> Any:
         """The stack, then every candidate, by its recall."""
         return leaderboard_frame(self.estimator_.standings_)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        parameters = super().__repr__(N_CHAR_MAX)
+        return f"{parameters}\n{summary_of(self)}" if hasattr(self, "estimators_") else parameters
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """What a notebook shows: the summary, above scikit-learn's diagram."""
+        shown = super()._repr_mimebundle_(**options)
+        if "text/html" in shown and hasattr(self, "estimators_"):
+            shown["text/html"] = f"<pre>{escape(summary_of(self))}</pre>{shown['text/html']}"
+        return shown
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

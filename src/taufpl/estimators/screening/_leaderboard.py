@@ -11,6 +11,8 @@ import numpy as np
 from taufpl._types import Mask, Vector
 from taufpl.thresholding import USUAL_DELTA, share_interval
 
+STACK = "stack"
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -22,6 +24,11 @@ class Standing:
     recall_high: float
     weight: float
     seconds: float
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether it is the stack of all others."""
+        return self.candidate == STACK
 
 
 def standing(name: str, scores: Vector, is_positive: Mask, tau: float, weight: float, seconds: float) -> Standing:
@@ -36,10 +43,14 @@ def standing(name: str, scores: Vector, is_positive: Mask, tau: float, weight: f
     return Standing(name, n_caught / n_positive, low, high, weight, seconds)
 
 
+def ranked(standings: list[Standing]) -> list[Standing]:
+    """The stack, then all others, best first."""
+    return sorted(standings, key=lambda each: (not each.is_stack, -each.recall))
+
+
 def leaderboard_frame(standings: list[Standing]) -> Any:
-    """The standings, best first and the stack on top, as a frame of pandas, or, without pandas, a structured array."""
-    ranked = [standings[-1], *sorted(standings[:-1], key=lambda each: -each.recall)]
-    records = [asdict(each) for each in ranked]
+    """The ranked standings as a frame of pandas, or, without pandas, as a structured array."""
+    records = [asdict(each) for each in ranked(standings)]
     try:
         pandas = import_module("pandas")
     except ImportError:

@@ -19,7 +19,7 @@ from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, indexed
 from taufpl.estimators._reading import in_memory, read_units, split_labels
 from taufpl.estimators.screening._candidates import EFFORTS, Candidate, find_candidates
-from taufpl.estimators.screening._leaderboard import Standing, standing
+from taufpl.estimators.screening._leaderboard import STACK, Standing, standing
 from taufpl.estimators.screening._member import FoldFit, StackMember, fit_fold
 from taufpl.estimators.screening._progress import current_watcher
 from taufpl.preprocessing import TableEncoder
@@ -179,7 +179,7 @@ class StackedScorer(PredictionMixin, BaseEstimator):
             standing(name, own, is_positive, self.tau, weight, spent) for name, own, weight, spent in rows
         ]
         stacked = scores @ weights
-        self.standings_.append(standing("stack", stacked, is_positive, self.tau, 1.0, sum(seconds)))
+        self.standings_.append(standing(STACK, stacked, is_positive, self.tau, 1.0, sum(seconds)))
 
     def of_fold(self, fold: int) -> StackedScorer:
         """The part of the stack that has not seen the rows of a fold."""
