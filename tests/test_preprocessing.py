@@ -96,6 +96,15 @@ def test_batches_add_up_to_counts_by_column():
     assert remark == "city: 10 of 400 rows (2.5%) have a level that training never saw, such as 'paris'"
 
 
+def test_later_dates_are_no_news_and_missing_ones_are():
+    dates = pd.date_range("2024-01-01", periods=400, freq="D")
+    found = UnseenCounter.from_rows(TRAINING.assign(when=dates))
+    found.update(TRAINING.assign(when=dates + pd.Timedelta(days=400)))
+    assert found.remarks() == []
+    found.update(TRAINING.assign(when=pd.NaT))
+    assert "when: 400 of 800 rows (50%) lack a value; no training row did" in found.remarks()
+
+
 def test_a_jump_in_missing_values_and_numbers_outside_are_remarked():
     rows = TRAINING.assign(amount=np.where(np.arange(len(TRAINING)) < 60, 3.0, 0.5))
     rows.loc[:200, "channel"] = None

@@ -124,7 +124,8 @@ class UnseenCounter:
         Parameters
         ----------
         X : pandas dataframe
-            Numbers and truth values have a range, columns of any other type levels.
+            Numbers and truth values have a range, dates neither range nor levels, as later rows have later dates, and
+            columns of any other type levels.
         """
         return cls(_training_column(str(name), X[name]) for name in X.columns)
 
@@ -216,4 +217,6 @@ def _training_column(name: str, values: Any) -> TrainingColumn:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
         ends = (float(np.nanmin(numbers)), float(np.nanmax(numbers))) if n_missing < n_rows else (None, None)
         return TrainingColumn(name, n_rows, n_missing, *ends)
+    if values.dtype.kind == "M":
+        return TrainingColumn(name, n_rows, n_missing)
     return TrainingColumn(name, n_rows, n_missing, levels=frozenset(values.dropna().unique().tolist()))
