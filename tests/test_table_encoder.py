@@ -15,11 +15,12 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cli_cases import succeed, write
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._pipelines import FitOptions, _steps
 from taufpl.cli._training import load_training
@@ -282,6 +283,8 @@ def models():
     forest = make_pipeline(TableEncoder(), RandomForestClassifier(5, max_depth=4, random_state=0))
     yield make_pipeline(TableEncoder(), LINEAR).fit(TABLE, y)
     yield NeymanPearsonClassifier(forest, tau=0.1, threshold="oob", n_rounds=2, random_state=0).fit(TABLE, y)
+    candidates = [forest[-1], LogisticRegression()]
+    yield ScreeningClassifier(0.1, effort="fast", candidates=candidates, threshold="np", random_state=0).fit(TABLE, y)
 
 
 def test_model_files_and_onnx_decide_as_the_model(tmp_path):
