@@ -19,8 +19,9 @@ from taufpl.estimators._classifier import TauFPLClassifier
 class Effort:
     """How much work goes into a stack.
 
-    Trees are those of a forest over all folds and repeats; rounds and learning rate are those of each boosting, of
-    which "auto" takes at most `n_boosters` where LightGBM and its like are installed.
+    Trees are those of a forest over all folds and repeats; rounds and learning rate are those of each boosting. "auto"
+    takes at most `n_boosters` of LightGBM and its like where they are installed, and a boosting with larger trees
+    beside them where `deep` says so.
     """
 
     n_folds: int
@@ -29,6 +30,7 @@ class Effort:
     n_rounds: int
     learning_rate: float
     n_boosters: int
+    deep: bool
 
     @property
     def n_models(self) -> int:
@@ -37,9 +39,9 @@ class Effort:
 
 
 EFFORTS = {
-    "fast": Effort(n_folds=3, n_repeats=1, n_trees=150, n_rounds=125, learning_rate=0.08, n_boosters=1),
-    "normal": Effort(n_folds=5, n_repeats=1, n_trees=300, n_rounds=250, learning_rate=0.04, n_boosters=2),
-    "best": Effort(n_folds=5, n_repeats=2, n_trees=500, n_rounds=170, learning_rate=0.06, n_boosters=3),
+    "fast": Effort(3, 1, n_trees=150, n_rounds=125, learning_rate=0.08, n_boosters=1, deep=False),
+    "normal": Effort(5, 1, n_trees=300, n_rounds=250, learning_rate=0.04, n_boosters=1, deep=True),
+    "best": Effort(5, 2, n_trees=600, n_rounds=250, learning_rate=0.04, n_boosters=2, deep=True),
 }
 
 
@@ -59,6 +61,13 @@ def _boosting(effort: Effort, tau: float, seed: int) -> Any:
         max_features=0.6,
         early_stopping=False,
         random_state=seed,
+    )
+
+
+def _deep_boosting(effort: Effort, tau: float, seed: int) -> Any:
+    """Larger trees on fewer features: other mistakes than those of many small trees."""
+    return _boosting(effort, tau, seed).set_params(
+        learning_rate=2 * effort.learning_rate, max_leaf_nodes=31, max_features=0.3, min_samples_leaf=10
     )
 
 
@@ -110,6 +119,7 @@ def _catboost(effort: Effort, tau: float, seed: int) -> Any:
 
 _KNOWN: dict[str, Callable[[Effort, float, int], Any]] = {
     "boosting": _boosting,
+    "deep boosting": _deep_boosting,
     "forest": partial(_forest, RandomForestClassifier),
     "extra trees": partial(_forest, ExtraTreesClassifier),
     "linear": _linear,
@@ -139,7 +149,7 @@ def find_candidates(wanted: Any, effort: Effort, tau: float, *, is_sparse: bool)
 
 def _boosters(effort: Effort) -> list[str]:
     installed = [name for name in _BOOSTERS if find_spec(name) is not None]
-    return installed[: effort.n_boosters] or ["boosting"]
+    return [*(installed[: effort.n_boosters] or ["boosting"]), *(["deep boosting"] if effort.deep else [])]
 
 
 def _candidate(given: Any, effort: Effort, tau: float) -> Candidate:

@@ -42,11 +42,13 @@ class ScreeningClassifier(ScorerClassifier):
         As in :class:`TauFPLClassifier`: "np", held-out negatives with a guarantee, where there are enough of them, else
         "cross", for which the whole stack is fitted anew without each of `cv` folds.
     effort : {"fast", "normal", "best"}, default="normal"
-        How much time to take: "fast" is seconds for thousands of rows; "normal" takes two to three times as long;
-        "best" some ten times, with more settings, folds and seeds.
+        How much time to take: "fast" takes seconds for thousands of rows; "normal" some three times as long, with more
+        folds and a second boosting; "best" twice to three times as long again, with CatBoost where it is installed and
+        folds drawn twice.
     candidates : "auto" or list, default="auto"
-        The scorers: names ("boosting", "forest", "extra trees", "linear", "lightgbm", "xgboost", "catboost"),
-        estimators, or pairs of a name and an estimator, which get the encoded columns and the labels 0 and 1.
+        The scorers: names ("boosting", "deep boosting", "forest", "extra trees", "linear", "lightgbm", "xgboost",
+        "catboost"), estimators, or pairs of a name and an estimator, which get the encoded columns and the labels 0
+        and 1.
     cv : int, default=5
         Folds of "cross".
     holdout, insufficient
