@@ -36,7 +36,7 @@ $(READY): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check ".[$(EXTRAS)]"
 	@mv $@.new $@
 
-demo: $(READY) ## Five ways to screen mail at a tolerance of 1 %: a table, pictures, a report
+demo: $(READY) ## Six ways to screen mail at a tolerance of 1 %: a table, pictures, a report
 	$(BIN)/taufpl demo
 
 # Thousands of small fits: threads of OpenMP and BLAS would wait for each other, and on a busy machine that costs minutes.

@@ -45,7 +45,19 @@ def write_data(path: Path, n_rows: int, n_columns: int) -> None:
 
 def measure(path: Path, folder: Path, options: list[str]) -> tuple[dict, float]:
     """What the command says, and its peak memory in bytes."""
-    line = [sys.executable, "-m", "taufpl.cli", "fit", str(path), "--target", "y", "-o", str(folder / "m.skops")]
+    line = [
+        sys.executable,
+        "-m",
+        "taufpl.cli",
+        "fit",
+        str(path),
+        "--target",
+        "y",
+        "--model",
+        "linear",
+        "-o",
+        str(folder / "m.skops"),
+    ]
     done = subprocess.run([*line, *options, "--json"], capture_output=True, text=True, check=True)
     return json.loads(done.stdout), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024.0
 
@@ -57,7 +69,7 @@ def profile(path: Path, folder: Path, options: list[str]) -> list[tuple[str, int
     profiler = cProfile.Profile()
     profiler.enable()
     with redirect_stdout(io.StringIO()):
-        run(["fit", str(path), "--target", "y", "-o", str(folder / "m.skops"), *options, "--json"])
+        run(["fit", str(path), "--target", "y", "--model", "linear", "-o", str(folder / "m.skops"), *options, "--json"])
     profiler.disable()
     stats = pstats.Stats(profiler)
     total = sum(own for _, _, own, _, _ in stats.stats.values())

@@ -41,7 +41,7 @@ def place(tmp_path_factory):
     write(new.assign(city="Z"), folder / "strange.csv")
     write(new.assign(city=None), folder / "missing.csv")
     with threadpool_limits(1):  # which so small a fit would wait for
-        succeed("fit", folder / "train.csv", "--target", "y", "-o", folder / "linear.skops")
+        succeed("fit", folder / "train.csv", "--target", "y", "--model", "linear", "-o", folder / "linear.skops")
     return folder
 
 

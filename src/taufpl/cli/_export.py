@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +22,7 @@ from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Model
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._row_reader import RowReader
+from taufpl.exceptions import ExportError
 from taufpl.persistence import save_onnx, to_json, to_sql
 from taufpl.preprocessing import ColumnPlan
 
@@ -72,9 +75,11 @@ def export_command(
             save_onnx(loaded.model, onnx, _sample(loaded, data))
         written["onnx"] = str(onnx)
     if sql:
-        written["sql"] = to_sql(loaded.model, table=table, dialect=dialect)
+        with _linear_alone():
+            written["sql"] = to_sql(loaded.model, table=table, dialect=dialect)
     if to is not None and not (written and to == _STDOUT):
-        document = to_json(loaded.model)
+        with _linear_alone():
+            document = to_json(loaded.model)
         if to == _STDOUT:
             print_json(document)
             return
@@ -86,6 +91,15 @@ def export_command(
     else:
         for text in written.values():
             print(text)
+
+
+@contextmanager
+def _linear_alone() -> Iterator[None]:
+    """Say in an error of an export that few models can have how to get one of those."""
+    try:
+        yield
+    except ExportError as error:
+        raise ValueError(f"{error} On the command line: --onnx, or a model of taufpl fit --model linear.") from error
 
 
 def _sample(model: LoadedModel, data: Path | None) -> Any:

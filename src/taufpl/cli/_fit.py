@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +17,24 @@ from sklearn.exceptions import ConvergenceWarning
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
-from taufpl.cli._options import Data, Delta, Holdout, Json, ModelName, Penalty, Seed, Tau, Threshold
+from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
+from taufpl.cli._options import (
+    Data,
+    Delta,
+    Drop,
+    Effort,
+    Group,
+    Holdout,
+    Jobs,
+    Json,
+    ModelName,
+    Penalty,
+    Positive,
+    Seed,
+    Tau,
+    Threshold,
+    TrainingTarget,
+)
 from taufpl.cli._output import (
     check_output,
     confidence,
@@ -27,12 +46,14 @@ from taufpl.cli._output import (
     percent,
     print_result,
     print_rows,
+    progress_bar,
     working,
 )
-from taufpl.cli._pipelines import FitOptions, FitRows, fit
+from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._seen import GROUPS, record_groups
 from taufpl.cli._training import load_training
 from taufpl.estimators import last_step
+from taufpl.estimators.screening import watching
 from taufpl.estimators.strategies import STRATEGIES
 from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.thresholding import USUAL_DELTA
@@ -49,38 +70,33 @@ _MOST_LISTED = 40
 def fit_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The model file to write, by custom .skops.")],
-    target: Annotated[str | None, typer.Option(help="The column with the labels; LIBSVM and npz have y.")] = None,
+    target: TrainingTarget = None,
     tau: Tau = 0.01,
     delta: Delta = USUAL_DELTA,
     threshold: Threshold = "auto",
-    model: ModelName = "linear",
+    model: ModelName = "auto",
+    effort: Effort = None,
     reg: Penalty = "cv",
-    positive: Annotated[
-        str | None, typer.Option(help="The label to find.", show_default="the larger number, true, yes")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Leave this column out; may be given several times.")] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(help="A column whose equal values say which rows belong together: a customer, a device."),
-    ] = None,
+    positive: Positive = None,
+    drop: Drop = None,
+    group: Group = None,
     time_column: Annotated[
         str | None,
         typer.Option("--time", help="A column that says when a row came: the latest negatives choose the threshold."),
     ] = None,
     holdout: Holdout = None,
     seed: Seed = 0,
-    jobs: Annotated[int, typer.Option(help="Fits at the same time; -1 for all cores.")] = 1,
+    jobs: Jobs = 1,
     as_json: Json = False,
 ) -> None:
     """Fit a model on a file and write it, with its preprocessing, to another.
 
-    Numbers are filled and scaled, texts become one feature a level, dates, identifiers and constant columns are left
-    out; what was done is printed and kept in the model file.
+    Numbers are filled and scaled, texts become one feature a level, dates a few numbers; identifiers and constant
+    columns are left out. What was done is printed and kept in the model file. --model auto, the default, joins
+    boosting, forests and others, and prints how each stands at the tolerance.
     """
     if reg != "cv" and model not in ("paper", "kernel"):
         raise CommandLineError(f"--reg {reg} is the penalty of --model paper and kernel; --model {model} has none.")
-    if jobs == 0:
-        raise CommandLineError("--jobs must be a number of fits, or -1 for all cores; got 0.")
     check_output(output, data)
     if time_column is not None and threshold != "auto" and not STRATEGIES[threshold].holds_out:
         able = " or ".join(["auto", *(name for name, strategy in STRATEGIES.items() if strategy.holds_out)])
@@ -89,12 +105,13 @@ def fit_command(
         )
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,
-        tau=tau, delta=delta, threshold=threshold, model=model, reg=reg,
+        tau=tau, delta=delta, threshold=threshold, model=model, effort=effort_for(effort, [model]), reg=reg,
         holdout="auto" if holdout is None else holdout, seed=seed, jobs=jobs,
     )  # fmt: skip
     document, layout = _fit_file(data, output, options)
     print_result(document, as_json, f"{output}: {model}", _facts(document))
     if not as_json:
+        print_leaderboard(document)
         _print_columns(layout)
 
 
@@ -102,18 +119,20 @@ def _fit_file(data: Path, output: Path, options: FitOptions) -> tuple[dict[str, 
     """Read, fit, write; a document about it, and the layout."""
     began = time.perf_counter()
     file = find_data_file(data)
-    with working(f"reading {file.name}") as tell:
+    with working(f"reading {file.name}"):
         rows = load_training(file, options)
         # Before the fit, which overwrites the rows.
         record, seen = _record(rows), SeenRows(rows.X)
-        read = time.perf_counter()
-        tell(f"fitting on {len(rows.y):,} rows")
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fitted = fit(rows, options)
-        tell(f"writing {output}")
+    read = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
+        warnings.simplefilter("always")
+        fitted = fit(rows, options)
+    made = time.perf_counter()
+    with working(f"writing {output}"):
         header = save_model(fitted, output, training=record, seen=seen)
-    evidence = last_step(fitted).evidence_
+    written = time.perf_counter()
+    head = last_step(fitted)
+    evidence = head.evidence_
     document = {
         "output": str(output),
         **evidence_record(evidence),
@@ -121,15 +140,32 @@ def _fit_file(data: Path, output: Path, options: FitOptions) -> tuple[dict[str, 
         "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
         **{name: header.training.get(name) for name in _OF_HEADER},
         "model_kind": options.model,
+        **leaderboard_record(head, options),
         "group": options.group,
         "time": options.time,
         "columns": record["layout"]["columns"],
         "n_columns": rows.layout.n_columns or len(rows.layout.used),
         "notes": [*_notes(caught), *_dates(rows)],
-        "seconds": {"reading": read - began, "all": time.perf_counter() - began},
+        "seconds": {
+            "reading": read - began,
+            "fitting": made - read,
+            "writing": written - made,
+            "all": written - began,
+        },
         "created": header.created,
     }
     return document, rows.layout
+
+
+@contextmanager
+def _watched(text: str, options: FitOptions) -> Iterator[None]:
+    """A bar over the steps of a stack; other fits, which tell of none, have a spinner."""
+    if options.model != "auto":
+        with working(text):
+            yield
+        return
+    with progress_bar(text) as move, watching(move):
+        yield
 
 
 def _record(rows: FitRows) -> dict[str, Any]:
@@ -198,8 +234,12 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     if kernel_gap is not None:
         facts.append(("gap to the exact kernel", number(kernel_gap)))
     used = f"{document['n_negative_used']:,}" + (", one of each group" if document["group"] else "")
-    facts += [("negatives used", used), ("guaranteed", _guarantee(document))]
+    facts += [("negatives used", used), ("guaranteed", _guarantee(document)), ("time", _times(document["seconds"]))]
     return facts + [("note", text) for text in document["notes"]]
+
+
+def _times(seconds: dict[str, float]) -> str:
+    return ", ".join(f"{name} {spent:.1f} s" for name, spent in seconds.items())
 
 
 def _print_columns(layout: Layout) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from taufpl.cli._pipelines import MODELS
+from taufpl.cli._pipelines import MODELS, USUAL_EFFORT
+from taufpl.estimators.screening import EFFORTS
 from taufpl.estimators.strategies import STRATEGIES
 
 # A guarantee at a tolerance takes more than 3 / tau negatives: below this one there are no such files.
@@ -67,6 +68,16 @@ def _one_of(names: Iterable[str]) -> Callable[[str], str]:
     return parse
 
 
+def _models(value: str) -> str:
+    """Names of models between commas, of which none is strange."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    strange = [name for name in names if name not in MODELS]
+    if strange or not names:
+        known = ", ".join(MODELS)
+        raise typer.BadParameter(f"must be names between commas, of {known}; got {value!r}.")
+    return ",".join(names)
+
+
 def _penalty(value: str | float) -> str | float:
     try:
         if value == "cv" or 0.0 < float(value) < math.inf:
@@ -74,6 +85,12 @@ def _penalty(value: str | float) -> str | float:
     except ValueError:
         pass
     raise typer.BadParameter(f"must be cv or a number above 0; got {value!r}.")
+
+
+def _jobs(value: int) -> int:
+    if value == 0:
+        raise typer.BadParameter("must be a number of fits, or -1 for all cores; got 0.")
+    return value
 
 
 def _option(name: str, what: str, parser: Any = _share, metavar: str = "SHARE", default: str | bool = True) -> Any:
@@ -107,10 +124,16 @@ ModelName = Annotated[
     str,
     _option(
         "--model",
-        "linear: the automatic ranking; paper: tau-FPL; kernel: the same with a kernel; or of scikit-learn.",
+        "auto: boosting, forests and others, joined; linear: the automatic ranking, which SQL can run; paper: tau-FPL; "
+        "kernel: the same with a kernel; or of scikit-learn.",
         _one_of(MODELS),
         "|".join(MODELS),
     ),
+]
+Models = Annotated[str, _option("--models", "Models to compare, with commas between them.", _models, "NAME,NAME,...")]
+Effort = Annotated[
+    str | None,
+    _option("--effort", "How much time --model auto takes.", _one_of(EFFORTS), "|".join(EFFORTS), default=USUAL_EFFORT),
 ]
 Penalty = Annotated[
     str, _option("--reg", "Penalty of --model paper or kernel; cv chooses it by folds.", _penalty, "cv|NUMBER")
@@ -125,5 +148,17 @@ Holdout = Annotated[
 ]
 BaseRate = Annotated[float | None, _option("--base-rate", "Share of positives.", default="as in DATA")]
 ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]
+Positive = Annotated[
+    str | None, typer.Option("--positive", help="The label to find.", show_default="the larger number, true, yes")
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Leave this column out; may be given several times.")]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="A column whose equal values say which rows belong together: a customer, a device."),
+]
+Jobs = Annotated[int, typer.Option("--jobs", callback=_jobs, help="Fits at the same time; -1 for all cores.")]
+TrainingTarget = Annotated[
+    str | None, typer.Option("--target", help="The column with the labels; LIBSVM and npz have y.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random division of rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]

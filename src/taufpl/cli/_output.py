@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -58,6 +59,33 @@ def working(text: str) -> Iterator[Any]:
         return
     with console.status(text) as status:
         yield status.update
+
+
+# Told how many steps are done, parts of one included, how many there are, and which is the last.
+Move = Callable[[float, float, str], None]
+
+
+@contextmanager
+def progress_bar(text: str) -> Iterator[Move]:
+    """A bar on stderr while steps are counted; nothing where that is no terminal.
+
+    Yields the function that moves it.
+    """
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
+    with Progress(texts[0], *columns, texts[1], console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(text, total=None, last="")
+
+        def move(n_done: float, n_steps: float, last: str) -> None:
+            progress.update(bar, completed=n_done, total=n_steps, last=last)
+
+        yield move
+
+
+def steps_within(move: Move, n_done: int, n_steps: int, text: str) -> Callable[[int, int, str], None]:
+    """A watcher of a fit that is itself one step, the next one."""
+    return lambda part, parts, what: move(n_done + part / parts, n_steps, f"{text}: {what}")
 
 
 def percent(rate: float | None) -> str:

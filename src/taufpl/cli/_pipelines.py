@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,22 @@ from sklearn.preprocessing import MaxAbsScaler
 
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, RowIndices
+from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
-from taufpl.estimators import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.estimators import (
+    KernelTauFPLClassifier,
+    NeymanPearsonClassifier,
+    ScreeningClassifier,
+    TauFPLClassifier,
+)
 from taufpl.preprocessing import encoding_parts
 from taufpl.thresholding import USUAL_DELTA
 
-# Models of the command: those of this library, and scorers of scikit-learn that get a threshold of this library.
-OWN = ("linear", "paper", "kernel")
-MODELS = (*OWN, "logistic", "boosting", "forest")
+# Models of the command: the stack, which does its own preprocessing; the rankings of this library; and scorers of
+# scikit-learn that get a threshold of this library.
+RANKINGS = ("linear", "paper", "kernel")
+USUAL_EFFORT = "normal"
+MODELS = ("auto", *RANKINGS, "logistic", "boosting", "forest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +45,8 @@ class FitOptions:
     tau: float
     delta: float = USUAL_DELTA
     threshold: str = "auto"
-    model: str = "linear"
+    model: str = "auto"
+    effort: str = USUAL_EFFORT
     reg: float | str = "cv"
     holdout: float | str = "auto"
     seed: int = 0
@@ -57,6 +66,13 @@ class FitRows:
     train: RowIndices | None = None  # the rows that the scorer learns from; None: all
 
 
+def effort_for(wanted: str | None, models: Iterable[str]) -> str:
+    """The effort that is asked for, or the usual one; only the stack takes any."""
+    if wanted is not None and "auto" not in models:
+        raise CommandLineError(f"--effort {wanted} is for --model auto; other models have one way to be fitted.")
+    return wanted or USUAL_EFFORT
+
+
 def fit(data: FitRows, options: FitOptions) -> Any:
     """Fit a model with its preprocessing. The rows of a frame without texts are scaled where they lie.
 
@@ -65,15 +81,16 @@ def fit(data: FitRows, options: FitOptions) -> Any:
     told from those alone (`FitRows.train`). "cross", "oob" and "train" prove nothing, and measure on rows that
     their fold, or round, has not fitted on:
 
-    - Scorers of scikit-learn have the pipeline inside NeymanPearsonClassifier, where every fold fits its own.
+    - ScreeningClassifier and scorers of scikit-learn have the preprocessing inside, where every fold fits its own.
     - Our own classifiers choose their ranking once for all folds, and run on preprocessing that is learned once, from
       all rows that train: without labels, one row moves a mean by one in n, which is nothing beside what the choice of
       the ranking does.
     """
     screen = screen_for(data.positive, options)
-    if options.model in OWN:
+    if options.model in RANKINGS:
         return _fit_in_place(data, options, screen)
-    screen.set_params(estimator=Pipeline([*_steps(data.layout, options), ("scorer", screen.estimator)]))
+    if options.model != "auto":
+        screen.set_params(estimator=Pipeline([*_steps(data.layout, options), ("scorer", screen.estimator)]))
     return screen.fit(data.X, data.y, groups=data.groups, order=data.times)
 
 
@@ -105,9 +122,11 @@ def screen_for(positive: Any, options: FitOptions) -> Any:
         "pos_label": positive,
         "random_state": options.seed,
     }
+    if options.model == "auto":
+        return ScreeningClassifier(effort=options.effort, n_jobs=options.jobs, **shared)
     if options.model == "kernel":
         return KernelTauFPLClassifier(reg=options.reg, n_jobs=options.jobs, **shared)
-    if options.model in OWN:
+    if options.model in RANKINGS:
         ranking = "auto" if options.model == "linear" else "paper"
         return TauFPLClassifier(ranking=ranking, reg=options.reg, n_jobs=options.jobs, **shared)
     # A forest uses all cores for one fit.
@@ -153,6 +172,8 @@ def transformers(model: Any) -> Iterator[BaseEstimator]:
         parts = [step for _, step, _ in [*model.transformers, *fitted] if isinstance(step, BaseEstimator)]
     elif isinstance(model, NeymanPearsonClassifier):
         parts = [model.estimator, *model.estimators_]
+    elif isinstance(model, ScreeningClassifier):
+        parts = [scorer.encoder_ for scorer in model.estimators_]
     else:
         return
     for part in parts:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from taufpl.cli._output import print_json
+from taufpl.cli._output import Move, print_json, progress_bar
 from taufpl.experiments import EXPERIMENTS, Trial, reproduce
 
 
@@ -44,7 +41,7 @@ def reproduce_command(
     target = folder or Path("results-quick" if quick else "results")
     written = {}
     for name in names:
-        with _progress(name) as report:
+        with progress_bar(name) as move:
             paths = reproduce(
                 name,
                 target,
@@ -54,7 +51,7 @@ def reproduce_command(
                 n_jobs=jobs,
                 seed=seed,
                 quick=quick,
-                report=report,
+                report=partial(_move, move),
                 # As it was given, without the folder of the program.
                 command=shlex.join(["taufpl", *sys.argv[1:]]),
             )
@@ -68,17 +65,5 @@ def reproduce_command(
             print(f"  {file}")
 
 
-@contextmanager
-def _progress(name: str) -> Iterator[Any]:
-    """A progress bar on standard error, if that is a terminal; a function that moves it is yielded."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    texts = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
-    with Progress(texts[0], *columns, texts[1], console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task(name, total=None, last="")
-
-        def report(done: int, total: int, trial: Trial | None) -> None:
-            last = "" if trial is None else f"{trial.dataset} {trial.method} {trial.round}"
-            progress.update(bar, completed=done, total=total, last=last)
-
-        yield report
+def _move(move: Move, done: int, total: int, trial: Trial | None) -> None:
+    move(done, total, "" if trial is None else f"{trial.dataset} {trial.method} {trial.round}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from taufpl._types import Array
+from taufpl._types import Array, RowIndices
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import check_finite, frame_of_batches, texts_as_planned
@@ -21,15 +21,49 @@ from taufpl.preprocessing import ColumnPlan, plan_numbers, reasons_against
 from taufpl.thresholding import negatives_needed
 
 
+@dataclass(slots=True)
+class SourceRows:
+    """All rows of a file as they were read, with their labels, groups and times."""
+
+    file: DataFile
+    columns: Any  # a pyarrow.Table or a LabelledMatrix
+    y: Array
+    positive: Any  # the label
+    groups: Array | None = None
+    times: Array | None = None
+
+    def give_up_columns(self) -> Any:
+        """The columns, which are not kept here: rows that become a frame must not be held twice for long."""
+        columns, self.columns = self.columns, None
+        return columns
+
+
 def load_training(file: DataFile, options: FitOptions) -> FitRows:
     """Read a file, tell which rows train, what the columns are by those alone, and make X and y of all rows.
 
     A file that is damaged, or on which no model can be fitted, is a ValueError, which says why.
     """
-    return _load_table(file, options) if file.is_table else _load_matrix(file, options)
+    source = read_source(file, options)
+    train = rows_that_train(file, options, source.y, source.positive, source.groups, source.times)
+    return plan_rows(source, options, train)
 
 
-def _load_table(file: DataFile, options: FitOptions) -> FitRows:
+def read_source(file: DataFile, options: FitOptions) -> SourceRows:
+    """Read a file with its labels."""
+    return _read_table(file, options) if file.is_table else _read_matrix(file, options)
+
+
+def plan_rows(source: SourceRows, options: FitOptions, train: RowIndices | None) -> FitRows:
+    """Tell what the columns are from the rows that train, or all (None), and make X of all rows.
+
+    The source gives up its columns.
+    """
+    make = _plan_table if source.file.is_table else _plan_matrix
+    X, layout = make(source, options, train)
+    return FitRows(X, source.y, layout, source.positive, source.groups, source.times, train)
+
+
+def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
     target = options.target
     if target is None:
         raise CommandLineError("--target is needed: the name of the column with the labels.")
@@ -47,12 +81,17 @@ def _load_table(file: DataFile, options: FitOptions) -> FitRows:
             f"{file.name}: column {options.time!r} holds texts, which do not sort by time. Write dates as 2024-12-31 "
             "or 2024-12-31 23:59:00, or give numbers."
         )
-    train = _rows_that_train(file, options, y, positive, groups, times)
+    return SourceRows(file, table, y, positive, groups, times)
+
+
+def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | None) -> tuple[Any, Layout]:
+    file, target, table = source.file, options.target, source.give_up_columns()
+    assert target is not None
     try:
         columns = plan_columns(table, target, _unused(options), train, guess_types=file.format == "csv")
     except ValueError as error:
         raise ValueError(f"{file.name}: {error}") from error
-    n_rows = len(y if train is None else train)
+    n_rows = len(source.y if train is None else train)
     layout = Layout(columns, target, group=options.group, time=options.time, n_rows=n_rows)
     _check_left(file, layout)
     used = table.select([column.name for column in layout.used])
@@ -62,7 +101,7 @@ def _load_table(file: DataFile, options: FitOptions) -> FitRows:
     arrow().default_memory_pool().release_unused()
     X = frame_of_batches(file, batches, layout)
     arrow().default_memory_pool().release_unused()
-    return FitRows(X, y, layout, positive, groups, times, train)
+    return X, layout
 
 
 def _unused(options: FitOptions) -> dict[str, str]:
@@ -88,7 +127,7 @@ def _values(file: DataFile, table: Any, name: str | None) -> Array | None:
     return np.asarray(values.to_numpy())
 
 
-def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
+def _read_matrix(file: DataFile, options: FitOptions) -> SourceRows:
     if options.target not in (None, "y", "label"):
         raise CommandLineError(
             f"--target {options.target}: the labels of a {file.format} file have no other name than y."
@@ -99,9 +138,11 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
     matrix = read_matrix(file)
     if matrix.y is None:
         raise ValueError(f"{file.name}: has no y, the labels of the rows.")
-    y, positive = read_labels(file, "y", matrix.y, options.positive)
-    train = _rows_that_train(file, options, y, positive, None, None)
-    matrix = dense_where_full(matrix, train)
+    return SourceRows(file, matrix, *read_labels(file, "y", matrix.y, options.positive))
+
+
+def _plan_matrix(source: SourceRows, options: FitOptions, train: RowIndices | None) -> tuple[Any, Layout]:
+    file, matrix = source.file, dense_where_full(source.give_up_columns(), train)
     X, layout = matrix.X, Layout((), None, zero_based=matrix.zero_based)
     if matrix.is_sparse:
         if options.drop:
@@ -109,7 +150,7 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
         if not np.isfinite(X.data).all():
             raise ValueError(f"{file.name}: a value is infinite or not a number.")
         layout = replace(layout, n_columns=X.shape[1], is_sparse=True)
-        return FitRows(X, y, layout, positive, train=train)
+        return X, layout
     names = matrix.names or [f"x{place}" for place in range(X.shape[1])]
     check_present(file, names, options.drop)
     check_finite(file, names, X, 0)
@@ -120,10 +161,10 @@ def _load_matrix(file: DataFile, options: FitOptions) -> FitRows:
     )
     layout = replace(layout, columns=columns, n_rows=len(seen))
     _check_left(file, layout)
-    return FitRows(used_columns(X, layout), y, layout, positive, train=train)
+    return used_columns(X, layout), layout
 
 
-def _rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, groups: Any, times: Any) -> Any:
+def rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, groups: Any, times: Any) -> Any:
     """The rows that the scorer may learn from (None: all), once it is clear that the others suffice for a guarantee."""
     if options.threshold == "np":
         is_negative = y != positive

@@ -36,6 +36,8 @@ class LinearScore:
 class Features:
     """Weights of features: coefficients times standard deviations ("linear"), "importances" of the scorer, or "none".
 
+    "recall" is what the model itself says of its columns: the recall that is lost without each.
+
     Features without names are numbered. `linear` holds the linear scores whose mean is the score.
     """
 
@@ -69,6 +71,9 @@ class Features:
 
 def features_of(rows: ScoredRows, feature_names: Any) -> Features:
     """Find weights: of a linear score on standardised features, else what the scorer calls importances."""
+    own = getattr(rows.final, "feature_importances_", None)
+    if own is not None:
+        return Features("recall", np.asarray(own, dtype=np.float64), _names(rows, feature_names, rows.final, len(own)))
     parts = [_stages(model, rows) for model in _scorers(rows.final)]
     linear = tuple(_linear(*part) for part in parts) if all(_is_linear(model) for model, _, _ in parts) else ()
     last, inner, _ = parts[0]

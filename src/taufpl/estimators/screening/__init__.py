@@ -1,5 +1,6 @@
 """The flagship: scorers of several families, joined by a stack, under a tolerance."""
 
+from taufpl.estimators.screening._candidates import EFFORTS as EFFORTS
 from taufpl.estimators.screening._classifier import ScreeningClassifier
 from taufpl.estimators.screening._leaderboard import Standing
 from taufpl.estimators.screening._member import StackMember
