@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from taufpl import __version__
+from taufpl.cli._compare import compare_command
 from taufpl.cli._demo import demo_command
 from taufpl.cli._errors import (
     BAD_COMMAND_LINE,
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("fit")(fit_command)
+app.command("compare")(compare_command)
 app.command("predict")(predict_command)
 app.command("evaluate")(evaluate_command)
 app.command("recalibrate")(recalibrate_command)

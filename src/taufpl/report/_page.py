@@ -209,12 +209,19 @@ def write_report(
 
 
 def _render(found: Findings, title: str | None) -> str:
-    now = datetime.now().astimezone()
-    made = f"{__version__} on {now:%Y-%m-%d at %H:%M} ({now.tzname() or 'local time'})"
     title = f"Screening at a tolerance of {_format.rate(found.rows.tau)}" if title is None else title
     template = templates().get_template("page.html")
-    page: str = template.render(found=found, rows=found.rows, used=found.used, title=title, made=made)
-    # Half a surrogate pair cannot be written, and a NUL has no place in HTML.
+    return printable(template.render(found=found, rows=found.rows, used=found.used, title=title, made=made_by()))
+
+
+def made_by() -> str:
+    """The version that makes a page, and when."""
+    now = datetime.now().astimezone()
+    return f"{__version__} on {now:%Y-%m-%d at %H:%M} ({now.tzname() or 'local time'})"
+
+
+def printable(page: str) -> str:
+    """A page without what cannot be written: half a surrogate pair, and NUL, which has no place in HTML."""
     return page.encode("utf-8", "replace").decode("utf-8").replace("\x00", "�")
 
 

@@ -153,7 +153,7 @@ def rounds(thresholds: Vector, threshold: float | None) -> Picture:
     paths = [
         ("band", f"M0 {low}H{WIDTH}V{high}H0z"),
         ("line thin", f"M0 {middle}H{WIDTH}"),
-        ("dots", "".join(f"M{_x(x)} {_y(y)}h0" for x, y in places)),
+        ("dots", "".join(point_path(x, y) for x, y in places)),
     ]
     if threshold is not None:
         paths.append(("line dashed", f"M0 {_y(float(axis.place(threshold)))}H{WIDTH}"))
@@ -170,6 +170,16 @@ def bars(values: Sequence[float]) -> list[tuple[int, int, int]]:
     axis = PlotAxis(min(*values, 0.0), max(*values, 0.0))
     zero, ends = 1000.0 * float(axis.place(0.0)), 1000.0 * axis.place(np.asarray(values))
     return [(round(zero), round(min(zero, end)), round(max(abs(end - zero), 4.0))) for end in ends.tolist()]
+
+
+def point_path(x: float, y: float) -> str:
+    """A dot, drawn by the round ends of a line without length."""
+    return f"M{_x(x)} {_y(y)}h0"
+
+
+def interval_path(low: float, high: float, y: float) -> str:
+    """A level line between two places."""
+    return f"M{_x(low)} {_y(y)}H{_x(high)}"
 
 
 def _x(place: float) -> int:

@@ -1,0 +1,134 @@
+"""Models held against each other on the rows of one file: each row is judged once, by models that have not seen it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from taufpl._row_hashes import copies_among
+from taufpl._sklearn import safe_indexing
+from taufpl._types import Mask, RowIndices
+from taufpl.cli._output import Move, steps_within
+from taufpl.cli._pipelines import FitOptions, FitRows, fit
+from taufpl.cli._training import SourceRows, plan_rows, rows_that_train
+from taufpl.estimators import last_step
+from taufpl.estimators.screening import watching
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedModel:
+    """The decisions of a model on every row of a file, each made by a fit without the rows of its fold."""
+
+    name: str
+    flagged: Mask
+    guaranteed: tuple[bool, ...]  # of each fit
+    caveats: tuple[str, ...]
+    strategies: tuple[str, ...]
+    seconds: float  # of all fits
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Rows that count, their classes and folds, and what each model says of them.
+
+    Of rows that belong together, and of copies, one of each class counts.
+    """
+
+    is_positive: Mask
+    counts: Mask
+    folds: RowIndices
+    models: tuple[JudgedModel, ...]
+
+    @property
+    def n_folds(self) -> int:
+        """How often each model was fitted."""
+        return int(self.folds.max()) + 1
+
+
+def judge(source: SourceRows, options: FitOptions, models: list[str], n_folds: int, move: Move) -> Judgement:
+    """Fit every model without each fold, preprocessing and threshold included, and let it judge the rows of the fold.
+
+    Rows of one group, and copies of a row, lie in the same fold.
+    """
+    is_positive = source.y == source.positive
+    units = _units(source, options)
+    folds = _deal(source, units, is_positive, n_folds, options.seed)
+    n_fits, judged = len(models) * n_folds, []
+    for place, name in enumerate(models):
+        own, flagged, fitted, began = (
+            replace(options, model=name),
+            np.zeros(folds.size, np.bool_),
+            [],
+            time.perf_counter(),
+        )
+        for fold in range(n_folds):
+            n_done = place * n_folds + fold
+            move(n_done, n_fits, f"{name}, fold {fold + 1} of {n_folds}")
+            with watching(steps_within(move, n_done, n_fits, f"{name}, fold {fold + 1} of {n_folds}")):
+                head, flagged[folds == fold] = _judge_fold(source, own, folds == fold)
+            fitted.append(head)
+        judged.append(_judged(name, flagged, fitted, time.perf_counter() - began))
+    move(n_fits, n_fits, "done")
+    _, first = np.unique(np.column_stack((units, is_positive)), axis=0, return_index=True)
+    return Judgement(is_positive, np.isin(np.arange(folds.size), first), folds, tuple(judged))
+
+
+def _judge_fold(source: SourceRows, options: FitOptions, held_out: Mask) -> tuple[Any, Mask]:
+    """A model without some rows, and which of them it flags."""
+    rows = np.flatnonzero(~held_out)
+    y = source.y[rows]
+    groups = None if source.groups is None else source.groups[rows]
+    train = rows_that_train(source.file, options, y, source.positive, groups, None)
+    # A copy of the record, not of the rows: planning gives up what it holds.
+    planned = plan_rows(replace(source), options, rows if train is None else rows[train])
+    part = FitRows(safe_indexing(planned.X, rows), y, planned.layout, source.positive, groups, train=train)
+    held_out_X = safe_indexing(planned.X, np.flatnonzero(held_out))
+    del planned
+    with warnings.catch_warnings():
+        # What is worth saying of a fit stands in its evidence.
+        warnings.simplefilter("ignore")
+        model = fit(part, options)
+    return last_step(model), np.asarray(model.decision_function(held_out_X)) > 0
+
+
+def _judged(name: str, flagged: Mask, heads: list[Any], seconds: float) -> JudgedModel:
+    caveats = dict.fromkeys(caveat for head in heads for caveat in head.evidence_.caveats)
+    return JudgedModel(
+        name,
+        flagged,
+        tuple(bool(head.evidence_.guaranteed) for head in heads),
+        tuple(caveats),
+        tuple(dict.fromkeys(str(head.strategy_) for head in heads)),
+        seconds,
+    )
+
+
+def _units(source: SourceRows, options: FitOptions) -> RowIndices:
+    """A code for each row, which it shares with those of its group, or else with its copies."""
+    if source.groups is not None:
+        return np.unique(source.groups, return_inverse=True)[1]
+    alone = np.arange(source.y.size)
+    copies = copies_among(plan_rows(replace(source), options, None).X)
+    return alone if copies is None else np.where(copies < 0, copies.max() + 1 + alone, copies)
+
+
+def _deal(source: SourceRows, units: RowIndices, is_positive: Mask, n_folds: int, seed: int) -> RowIndices:
+    """The fold of each row: units are dealt out at random, those with positives and the others each by turns."""
+    codes, places = np.unique(units, return_inverse=True)
+    has_positive = np.zeros(codes.size, np.bool_)
+    has_positive[places[is_positive]] = True
+    what = "" if source.groups is None else " groups with"
+    for name, n_units in (("positives", int(has_positive.sum())), ("negatives", int((~has_positive).sum()))):
+        if n_units < 2 * n_folds:
+            raise ValueError(
+                f"{source.file.name}: {n_units:,}{what} {name} are too few for {n_folds} folds, each of which needs "
+                "two. Take a smaller --folds, or more rows."
+            )
+    folds, rng = np.empty(codes.size, np.intp), np.random.default_rng(seed)
+    for stratum in (np.flatnonzero(has_positive), np.flatnonzero(~has_positive)):
+        folds[rng.permutation(stratum)] = np.arange(stratum.size) % n_folds
+    return folds[places]
