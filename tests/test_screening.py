@@ -201,7 +201,7 @@ def test_groups_are_never_on_both_sides():
 @pytest.mark.parametrize(
     ("candidates", "message"),
     [
-        (["forrest"], "names among boosting, forest"),
+        (["forrest"], "names among boosting, deep"),
         ([], "a list of names and estimators"),
         ([LogisticRegression], "has no fit"),
         ([42], "has no fit"),
@@ -231,6 +231,15 @@ def test_several_tolerances_and_pickles():
     assert screen.thresholds_[0] < screen.thresholds_[1] == screen.threshold_
     loaded = pickle.loads(pickle.dumps(screen))
     np.testing.assert_array_equal(loaded.decision_function(X), screen.decision_function(X))
+
+
+def test_a_single_positive_tells_no_recall():
+    X, _ = rings(600, np.random.default_rng(14))
+    screen = ScreeningClassifier(0.05, **CHEAP).fit(X, (np.arange(600) == 7).astype(int))
+    assert screen.evidence_.tpr_estimate is None
+    assert screen.leaderboard_.recall.isna().all()
+    assert not hasattr(screen, "feature_importances_")
+    assert "not measured" in repr(screen)
 
 
 def test_jobs_do_not_change_the_result():

@@ -10,7 +10,7 @@ from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import CloneFitter
-from taufpl.estimators.screening._stack import StackedScorer
+from taufpl.estimators.screening._stack import StackedScorer, can_divide
 from taufpl.thresholding import ArraySample
 
 
@@ -27,8 +27,10 @@ class StackFitter(CloneFitter):
         self.first = self.first or (model, table)
         return model
 
-    def unseen_positives(self, model: StackedScorer, train: ArrayTable) -> ArraySample:
+    def unseen_positives(self, model: StackedScorer, train: ArrayTable) -> ArraySample | None:
         """Scores by the part of the stack without the fold of each positive, one of each group."""
+        if not can_divide(train):
+            return None
         drawn = train.units.one_each(train.positive_rows, model.seed_)
         parts: list[Vector] = []
         for fold, held_out in enumerate(model.first_division(train)):

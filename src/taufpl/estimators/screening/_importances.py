@@ -9,7 +9,7 @@ import numpy as np
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators.screening._stack import StackedScorer
+from taufpl.estimators.screening._stack import StackedScorer, can_divide
 
 # Rows that are scored for all columns together, the fewest positives of a fold that are scored for each, and how many
 # values are held at a time.
@@ -19,12 +19,12 @@ _MOST_VALUES = 10_000_000
 
 
 def permutation_importances(scorer: StackedScorer, table: ArrayTable, level: float) -> Vector | None:
-    """Recall lost for each column of X whose values are drawn from random rows instead; None for wide sparse rows.
+    """Recall lost for each column of X whose values are drawn from random rows instead.
 
     Rows of a fold are scored by the part of the stack that has not seen them, and the threshold leaves a share `level`
-    of the negatives of the fold above it.
+    of the negatives of the fold above it. None for wide sparse rows, and where nothing can be left out.
     """
-    if not scorer.encoder_.columns_:
+    if not scorer.encoder_.columns_ or not can_divide(table):
         return None
     Z = scorer.encoder_.transform(safe_indexing(table.X, table.rows))
     rng, is_positive = np.random.default_rng(scorer.seed_), table.is_positive

@@ -34,8 +34,11 @@ class Standing:
 def standing(name: str, scores: Vector, is_positive: Mask, tau: float, weight: float, seconds: float) -> Standing:
     """The standing of a candidate by scores of rows that it has not seen.
 
-    The recall is that of the exact quantile: at most a share tau of the negatives lies above it.
+    The recall is that of the exact quantile: at most a share tau of the negatives lies above it. It is unknown, NaN
+    between 0 and 1, where the scores are.
     """
+    if np.isnan(scores).any():
+        return Standing(name, np.nan, 0.0, 1.0, weight, seconds)
     negative = np.sort(scores[~is_positive])[::-1]
     n_caught = int(np.sum(scores[is_positive] > negative[int(tau * negative.size)]))
     n_positive = int(is_positive.sum())

@@ -126,8 +126,7 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         return [pair for repeat in range(n_repeats) for pair in self._division(table, repeat)]
 
     def _division(self, table: ArrayTable, repeat: int) -> list[tuple[RowIndices, RowIndices]]:
-        if min(table.n_positive_units, table.n_negative_units) < 2:
-            # Nothing can be left out of the only row of a class, which a fold of very few rows may have.
+        if not can_divide(table):
             return [(table.rows, table.rows)]
         parts = table.split(EFFORTS[self.effort].n_folds, self.seed_ + repeat)
         return [(train.rows, held_out.rows) for train, held_out in parts.pairs]
@@ -172,6 +171,9 @@ class StackedScorer(PredictionMixin, BaseEstimator):
             for candidate, own, weight in zip(candidates, fits, weights.tolist(), strict=True)
             if weight > 0
         ]
+        if parts[0][0].size == is_positive.size:
+            # Nothing was left out, and scores of rows that models have seen would flatter.
+            scores = np.full_like(scores, np.nan)
         seconds = [sum(fitted.seconds for fitted in own) for own in fits]
         names = [candidate.name for candidate in candidates]
         rows = zip(names, scores.T, weights.tolist(), seconds, strict=True)
@@ -211,6 +213,11 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         accepted.sparse = accepted.allow_nan = accepted.categorical = accepted.string = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def can_divide(table: ArrayTable) -> bool:
+    """Whether folds can leave rows of both classes to learn from; not where a class has one unit."""
+    return min(table.n_positive_units, table.n_negative_units) > 1
 
 
 def _stack_weights(scores: Matrix, is_positive: Array) -> tuple[Vector, float]:
