@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 from sklearn.ensemble import GradientBoostingClassifier, IsolationForest
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from persistence_cases import FRESH, MODELS, X, Y, edit_arrays, guarded, rewrite
 from taufpl import TauFPLRanker
@@ -300,6 +301,11 @@ def changed_fields(**changes):
     return change
 
 
+def cut_off(shape):
+    """An edit of every array of this shape: its last entry is taken away."""
+    return lambda array: array[:-1] if array.shape == shape else None
+
+
 def where(condition, value):
     """An edit of every array for which a condition holds."""
     return lambda array: np.full_like(array, value) if condition(array) else None
@@ -311,6 +317,8 @@ UNSOUND = {
     "a single child": ("forest", changed_fields(right_child=-1), "single child"),
     "a feature beyond": ("forest", changed_fields(feature=4), "feature that is not there"),
     "a negative feature": ("forest", changed_fields(feature=-5), "feature that is not there"),
+    "a list cut off": ("forest", cut_off((5,)), "other lengths than it says"),
+    "a list of boosted trees cut off": ("boosting", cut_off((5,)), "other lengths than it says"),
     "a boosted child beyond": ("boosting", changed_fields(left=2**31), "points outside"),
     "a boosted child before": ("boosting", changed_fields(right=0), "points outside itself, or back"),
     "a boosted feature beyond": ("boosting", changed_fields(feature_idx=4), "feature that is not there"),
@@ -340,7 +348,7 @@ def test_indices_that_point_outside_are_refused(name, tmp_path):
         (GradientBoostingClassifier(n_estimators=2), "GradientBoostingClassifier"),
         (IsolationForest(n_estimators=2), "IsolationForest"),
         (None, "RandomForestClassifier"),
-        (None, "DecisionTreeClassifier"),
+        (DecisionTreeClassifier(max_depth=3), "DecisionTreeClassifier"),
     ],
 )
 def test_trees_that_want_more_features_than_there_are(estimator, owner, tmp_path):

@@ -1,6 +1,7 @@
 """Stacks travel as a whole: encoder, members of every library, weights and threshold."""
 
 import sqlite3
+import zipfile
 
 import numpy as np
 import onnxruntime
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from persistence_cases import table
-from taufpl import ScreeningClassifier, TauFPLClassifier
+from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
 from taufpl.estimators import StackedScorer
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
@@ -117,3 +118,18 @@ def test_what_cannot_travel_is_refused_by_name(tmp_path):
         save_model(model, tmp_path / "model.skops")
     with pytest.raises(ExportError, match="StackedScorer is not a sum"):
         to_json(screen([DecisionTreeClassifier(max_depth=2)], pos_label="fraud").fit(FRAME, NAMES))
+
+
+def test_lists_of_trees_take_few_arrays_and_come_back_as_they_were(tmp_path):
+    X, y = FRAME[["in come", "count"]].to_numpy(), (NAMES == "fraud").astype(int)
+    for scorer in (RandomForestClassifier(40), ExtraTreesClassifier(40), HistGradientBoostingClassifier(max_iter=40)):
+        model = NeymanPearsonClassifier(scorer, 0.1, random_state=0).fit(X, y)
+        save_model(model, tmp_path / "model.skops")
+        with zipfile.ZipFile(tmp_path / "model.skops") as archive:
+            assert len(archive.namelist()) < 40
+        loaded = load_model(tmp_path / "model.skops").model
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+        trees = [getattr(each.estimator_, "estimators_", None) for each in (loaded, model)]
+        if trees[0] is not None:
+            assert [each.get_params() for each in trees[0]] == [each.get_params() for each in trees[1]]
+            assert trees[0][7].get_depth() == trees[1][7].get_depth()

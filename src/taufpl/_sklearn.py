@@ -1,8 +1,10 @@
 """Names of scikit-learn that are not public there: the one module to mend when a release of it moves them."""
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.metrics._scorer import _Scorer as Scorer
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.tree._tree import Tree
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_params
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
@@ -22,6 +24,8 @@ __all__ = [
     "Interval",
     "Scorer",
     "StrOptions",
+    "Tree",
+    "TreePredictor",
     "check_feature_names",
     "check_feature_names_in",
     "check_method_params",

@@ -69,25 +69,18 @@ def read(text: str) -> BoosterText:
 
 
 def _info(info: dict[str, Any]) -> dict[str, Any]:
-    """The labels and the loss; how the model was trained is not needed to predict."""
-    labels, params = info["class_params"], info["params"]
-    loss = params["loss_function"]["type"]
+    """The labels; how the model was trained, which is not needed to predict, is left out."""
+    labels = info["class_params"]
+    loss = info.get("params", {}).get("loss_function", {}).get("type", _LOSSES[0])
     require_that(
         labels["class_to_label"] == [0, 1]
         and len(labels["class_names"]) == 2
         and all(isinstance(label, str | int | float) for label in labels["class_names"])
         and loss in _LOSSES,
-        "of CatBoost's models only those for two classes by Logloss or CrossEntropy are supported",
+        f"of CatBoost's models only those for two classes by {' or '.join(_LOSSES)} are supported",
     )
-    return {
-        "class_params": {
-            "class_label_type": str(labels["class_label_type"]),
-            "class_names": labels["class_names"],
-            "class_to_label": [0, 1],
-            "classes_count": 0,
-        },
-        "params": {"loss_function": {"type": loss, "params": {}}, "random_seed": int(params["random_seed"])},
-    }
+    kept = {"class_label_type": str(labels["class_label_type"]), "class_names": labels["class_names"]}
+    return {"class_params": {**kept, "class_to_label": [0, 1], "classes_count": 0}}
 
 
 def _scale_and_bias(given: Any) -> tuple[float, float]:

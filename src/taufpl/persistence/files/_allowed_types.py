@@ -10,12 +10,14 @@ from sklearn.utils import all_estimators
 
 from taufpl import baselines, estimators, kernels, preprocessing, solvers, thresholding
 from taufpl.persistence.boosting import BoosterRecord
+from taufpl.persistence.files._tree_list import TreeList
 
 # By name alone: the module of a class may have been another one when a file was written.
 OWN = {
     each.__name__: each.__module__
     for each in (
         BoosterRecord,
+        TreeList,
         baselines.TopPush,
         estimators.KernelTauFPLClassifier,
         estimators.KernelTauFPLRanker,

@@ -15,7 +15,7 @@ from taufpl.exceptions import ModelFileError
 from taufpl.persistence._tree_nodes import check_children, check_features
 from taufpl.persistence.files._allowed_types import TREE
 
-_HOMES = ("sklearn.", "taufpl.")
+_HOMES = ("sklearn.", "taufpl.", "lightgbm.", "xgboost.", "catboost.")
 # Numbers that a generator keeps: of the Mersenne Twister, and of Philox.
 _TWISTER, _PHILOX = 624, 4
 

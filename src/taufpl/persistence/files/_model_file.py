@@ -21,9 +21,9 @@ from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl._records import plain, read_record
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
-from taufpl.persistence.boosting import with_boosters, with_records
 from taufpl.persistence.files._allowed_types import TRUSTED
 from taufpl.persistence.files._audit import read_schema, refused_types, with_present_modules
+from taufpl.persistence.files._exchange import with_records, without_records
 from taufpl.persistence.files._index_checks import check_indices
 from taufpl.persistence.files._summary import training_summary
 from taufpl.persistence.rows import SeenRows
@@ -267,9 +267,8 @@ def _build(
             # One warning for the file says the same as one for every estimator in it.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             container = skops.loads(data, trusted=[*TRUSTED, *trusted])
-        model, seen = container["model"], container.get("seen")
+        model, seen = without_records(container["model"], max_bytes, trusted), container.get("seen")
         check_indices(model)
-        model = with_boosters(model, max_bytes, trusted)
         training_summary(model)
     except ModelFileError:
         raise

@@ -1,4 +1,4 @@
-"""Models with records in the place of boosters, and back."""
+"""Models with records in the place of what a file keeps in another way, boosters and lists of trees; and back."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.persistence.boosting._record import BoosterRecord, class_of, is_booster
+from taufpl.persistence.boosting import BoosterRecord, class_of, is_booster
+from taufpl.persistence.files._tree_list import TreeList
 
 _HOMES = ("sklearn.", "taufpl.")
 
 
 def with_records(model: Any, trusted: Collection[str] = ()) -> Any:
-    """A model with a record in the place of every booster, the model itself where it has none.
+    """A model with a record in the place of every booster and list of trees, the model itself where it has none.
 
     Estimators whose class the user trusts stay as they are; what objects of other trusted classes hold is exchanged.
     """
 
     def exchange(item: Any) -> Any:
+        if isinstance(item, list):
+            return TreeList.of(item) or item
         return BoosterRecord.of(item) if is_booster(item) and class_of(item) not in trusted else item
 
     return _Exchange(exchange, trusted).apply(model)
 
 
-def with_boosters(model: Any, max_bytes: int, trusted: Collection[str] = ()) -> Any:
-    """A loaded model with every booster in the place of its record."""
+def without_records(model: Any, max_bytes: int, trusted: Collection[str] = ()) -> Any:
+    """A loaded model with boosters and trees in the place of their records."""
 
     def exchange(item: Any) -> Any:
+        if isinstance(item, TreeList):
+            return item.restore()
         return item.restore(max_bytes) if isinstance(item, BoosterRecord) else item
 
     return _Exchange(exchange, trusted).apply(model)
