@@ -33,3 +33,7 @@ class ModelFileError(ValueError):
 
 class ExportError(ValueError):
     """A model, or a step before it, has no form in ONNX, JSON or SQL."""
+
+
+class LostWorkerError(RuntimeError):
+    """A worker of a cluster was lost while a classifier learned there that cannot go on without it."""

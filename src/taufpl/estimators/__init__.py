@@ -3,6 +3,7 @@
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._classifier import TauFPLClassifier
 from taufpl.estimators._clone_fitter import known_positive, last_step, steps_and_last, transformed
+from taufpl.estimators._libraries import local_model as local_model
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SOLVER_CONSTRAINTS,

@@ -81,7 +81,7 @@ class CloneFitter(Fitter):
     def scores(self, model: Any, table: Any) -> Scores:
         """Higher for the positive class."""
         if not table.in_memory:
-            return table.scores(model.coef_[0], float(model.intercept_[0]))
+            return table.scores_by(model, known_positive(model, self.classes))
         rows = safe_indexing(table.X, table.by_class)
         return table.with_scores(scores_of(model, rows, known_positive(model, self.classes)))
 

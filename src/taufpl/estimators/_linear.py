@@ -163,7 +163,7 @@ class LinearScorer(RankingScorer):
         """Whether the estimator is fitted on remote rows where they are."""
         return True
 
-    def _check_remote(self) -> None:
+    def _check_remote(self, X: Any) -> None:
         """Refuse what there is for rows in memory only."""
         if getattr(self, "solver", "newton") != "newton":
             raise ValueError(

@@ -24,6 +24,7 @@ from taufpl.estimators._clone_fitter import (
     wanted_positive,
     without_weightless,
 )
+from taufpl.estimators._libraries import local_model, refuse_memory
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import indexed, scores_of
 from taufpl.estimators._reading import in_memory, make_table, read_units, score_table, split_labels
@@ -152,8 +153,11 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
-            What the estimator takes; dask collections and tensors where it is one of this package, or fitted: then
-            rows are scored where they are, by any scorer that knows its classes.
+            What the estimator takes. Dask collections and tensors where it is one of this package, or fitted: then
+            rows are scored where they are, by any scorer that knows its classes. Dask collections of numbers, with a
+            current `distributed.Client`, where it is ``xgboost.dask.DaskXGBClassifier`` or
+            ``lightgbm.DaskLGBMClassifier``: it learns where the rows are, and `estimator_` is the classifier of the
+            same library for rows in memory.
         y : array-like of shape (n_samples,)
             Two different labels. With a fitted classifier negatives are enough; with a fitted outlier detector, too, if
             `pos_label` names the others.
@@ -188,6 +192,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: dict[str, Any]) -> ArrayTable:
         """The rows of a fit in memory, with what else the estimator is fitted with."""
         X, y = indexed(self, *in_memory(type(self).__name__, X, y))
+        refuse_memory(self.estimator)
         refuse_pairwise(self.estimator)
         X, y, own, params = without_weightless(X, y, {"groups": groups, "order": order}, params)
         labels = split_labels(y, self._positive_label())
@@ -198,15 +203,26 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
 
     def _takes_remote(self, X: Any) -> bool:
         """Whether the estimator is fitted on remote rows where they are; tensors come into memory for others."""
-        return isinstance(self.estimator, LinearScorer) or not is_foreign_array(X)
+        from taufpl.estimators.remote import remote_learner
 
-    def _check_remote(self) -> None:
-        if not isinstance(self.estimator, LinearScorer):
+        if isinstance(self.estimator, LinearScorer) or not is_foreign_array(X):
+            return True
+        return remote_learner(self.estimator, X) is not None
+
+    def _check_remote(self, X: Any) -> None:
+        from taufpl.estimators.remote import remote_learner
+
+        if isinstance(self.estimator, LinearScorer):
+            self.estimator._check_remote(X)
+            return
+        learner = remote_learner(self.estimator, X)
+        if learner is None:
             raise TypeError(
-                f"{type(self.estimator).__name__} cannot be fitted on remote rows, TauFPLRanker can. Fit it on rows in "
-                "memory and give it fitted, with cv='prefit': rows are then scored where they are."
+                f"{type(self.estimator).__name__} cannot be fitted on remote rows; TauFPLRanker can, and on a cluster "
+                "xgboost.dask.DaskXGBClassifier and lightgbm.DaskLGBMClassifier. Take one of these, or fit the "
+                "estimator on rows in memory and give it fitted, with cv='prefit': rows are then scored where they are."
             )
-        self.estimator._check_remote()
+        learner.check(self.estimator)
 
     def _positive_label(self) -> Any:
         return wanted_positive(self.estimator, self.pos_label)
@@ -222,11 +238,12 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         if (self.threshold, self.insufficient) == ("auto", "raise"):
             # There is nothing to fall back on but the largest score, with a warning.
             plan = replace(plan, insufficient="largest")
-        raw = scores_of(self.estimator, X, self.classes_[1])
+        scorer = local_model(self.estimator)
+        raw = scores_of(scorer, X, self.classes_[1])
         with score_table(self, raw, X, y, groups, plan) as (table, scores):
             evidence = fresh_evidence(table, scores, STRATEGIES[self.strategy_].calibrate(scores, plan))
             scale = max(largest(scores.negative), largest(scores.positive))
-        return self._keep_outcome(Outcome((self.estimator,), evidence, scale))
+        return self._keep_outcome(Outcome((scorer,), evidence, scale))
 
     def _in_order(self, known: Array) -> Array:
         """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import ClassifierMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
@@ -13,6 +14,7 @@ from sklearn.utils import indexable
 
 from taufpl._sklearn import check_y, num_samples
 from taufpl._types import Array, Vector
+from taufpl.estimators._libraries import XGBOOST, is_a
 from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_numpy
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -87,9 +89,10 @@ def scores_of(model: Any, X: Any, positive: Any) -> Any:
     if hasattr(inner, "_takes_remote"):  # one of this package that scores remote rows itself
         scores = inner.decision_function(X)
         return scores if inner.classes_[1] == positive else -scores
-    from taufpl.operators.remote import map_rows
+    from taufpl.operators.remote import map_rows, on_cuda
 
-    return map_rows(X, partial(_scores_in_memory, model, positive=positive))
+    on_device = on_cuda(X) and is_a(inner, XGBOOST)
+    return map_rows(X, partial(_scores_in_memory, model, positive=positive), on_device=on_device)
 
 
 def _scores_in_memory(model: Any, X: Any, positive: Any) -> Vector:
@@ -99,6 +102,10 @@ def _scores_in_memory(model: Any, X: Any, positive: Any) -> Vector:
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         if scores.ndim == 1:
             return scores if model.classes_[1] == positive else -scores
+    elif is_a(model, XGBOOST) and model.objective == "binary:logistic":
+        # Its probabilities are of single precision, in which many of the highest are the same.
+        shares = expit(np.asarray(model.predict(X, output_margin=True), dtype=np.float64))
+        return shares if model.classes_[1] == positive else 1.0 - shares
     elif hasattr(model, "predict_proba"):
         scores = np.asarray(model.predict_proba(X), dtype=np.float64)
     else:

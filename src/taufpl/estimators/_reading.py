@@ -272,7 +272,7 @@ def make_table(
     refuse_units(groups, order)
     if params:
         raise ValueError(f"remote rows take no parameters of fit, got {sorted(params)}.")
-    estimator._check_remote()
+    estimator._check_remote(X)
     with open_table(estimator, X, y) as table:
         yield table
     if get_config()["array_api_dispatch"] and hasattr(estimator, "coef_"):

@@ -16,7 +16,13 @@ from taufpl.operators._pairs import (
     middle as middle,
     work_type as work_type,
 )
-from taufpl.operators._remote import is_foreign_array as is_foreign_array, is_remote, like as like, to_numpy as to_numpy
+from taufpl.operators._remote import (
+    is_collection as is_collection,
+    is_foreign_array as is_foreign_array,
+    is_remote,
+    like as like,
+    to_numpy as to_numpy,
+)
 from taufpl.operators._storage import (
     LARGEST_VALUE,
     as_operator,

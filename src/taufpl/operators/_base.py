@@ -127,8 +127,8 @@ class Operator(Rows):
             return self.column_squares(rows)
         return self.row_norms() if rows is None else self.row_norms()[self._rows(rows)]
 
-    def take(self, rows: ArrayLike) -> Any:
-        return self.take_rows(rows)._x
+    def take(self, rows: ArrayLike | None) -> Any:
+        return self._x if rows is None else self.take_rows(rows)._x
 
     def gram_rows(self, rows: ArrayLike | None, weights: ArrayLike | None = None) -> Matrix:
         """Sum of weights_i x_i x_i' over the rows (None: all of them), without centring.

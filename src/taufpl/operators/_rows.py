@@ -43,5 +43,5 @@ class Rows(ABC):
         """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
 
     @abstractmethod
-    def take(self, rows: Any) -> Any:
-        """A copy of some rows, as an array or a sparse matrix."""
+    def take(self, rows: Any | None) -> Any:
+        """A copy of some rows, as an array or a sparse matrix; or all rows (None), which may be no copy."""

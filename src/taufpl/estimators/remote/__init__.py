@@ -1,6 +1,23 @@
 """Remote rows as tables: divided, scored and counted where they are."""
 
+from taufpl.estimators.remote._learners import (
+    ModelScore,
+    RemoteLearner,
+    fit_where_rows_are,
+    remote_learner,
+    to_local,
+)
 from taufpl.estimators.remote._reading import check_header, open_scores, open_table
 from taufpl.estimators.remote._table import BlockTable
 
-__all__ = ["BlockTable", "check_header", "open_scores", "open_table"]
+__all__ = [
+    "BlockTable",
+    "ModelScore",
+    "RemoteLearner",
+    "check_header",
+    "fit_where_rows_are",
+    "open_scores",
+    "open_table",
+    "remote_learner",
+    "to_local",
+]

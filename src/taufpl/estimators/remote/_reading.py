@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import column_or_1d
+from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_consistent_length
 
 from taufpl._sklearn import check_feature_names, check_n_features
@@ -45,7 +45,8 @@ def open_table(estimator: Any, X: Any, y: Any) -> Iterator[BlockTable]:
         counts = label_counts(blocks)
         estimator.classes_ = order_labels(np.array(list(counts)), estimator._positive_label(), sum(counts.values()))
         divide(blocks, estimator.classes_.tolist()[1])
-        check_rows(blocks)
+        if not get_tags(estimator).input_tags.allow_nan:
+            check_rows(blocks)
         yield BlockTable.of(blocks, estimator)
 
 

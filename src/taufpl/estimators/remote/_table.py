@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Array, Vector
+from taufpl.estimators._linear import LinearScorer
+from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._reading import possible_folds
 from taufpl.estimators._table import Parts, Scores, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
+from taufpl.estimators.remote._learners import ModelScore, fit_where_rows_are
 from taufpl.estimators.remote._tasks import (
     CLASSES,
     AddToTally,
@@ -26,6 +29,7 @@ from taufpl.estimators.remote._tasks import (
     Norms,
     PoseProblem,
     Read,
+    RowScore,
     ScoreRows,
     StartTally,
     TakePart,
@@ -40,9 +44,9 @@ Pair = tuple[int, int]
 
 
 class BlockScores(Scores):
-    """Scores in the states of blocks, with the linear function that made them."""
+    """Scores in the states of blocks, with the function that made them."""
 
-    def __init__(self, table: BlockTable, score: LinearScore) -> None:
+    def __init__(self, table: BlockTable, score: RowScore) -> None:
         self.table, self.score = table, score
 
     @cached_property
@@ -165,13 +169,25 @@ class BlockTable(Table):
 
     def scores(self, coef: Vector, intercept: float = 0.0) -> BlockScores:
         """X w + b, kept with the rows. One pass over these rows."""
-        score = LinearScore(coef, intercept)
+        return self.scored(LinearScore(coef, intercept))
+
+    def scores_by(self, model: Any, positive: Any) -> BlockScores:
+        """Scores by a model of `fit_clone`, kept with the rows, higher for the class `positive`."""
+        if isinstance(model, LinearScorer):
+            return self.scores(model.coef_[0], float(model.intercept_[0]))
+        names = getattr(model, "feature_names_in_", None)
+        return self.scored(ModelScore(partial(scores_of, model, positive=positive), names))
+
+    def scored(self, score: RowScore) -> BlockScores:
+        """Scores by any function of rows, kept with the rows."""
         self.blocks.change(ScoreRows(score))
         self.blocks.count(sum(self.sizes) / self.blocks.shape[0])
         return BlockScores(self, score)
 
     def fit_clone(self, model: Any, classes: Array) -> Any:
-        """Fit a linear estimator of this package on these rows."""
+        """Fit an estimator of this package on these rows, or a classifier that learns where they are."""
+        if not hasattr(model, "_fit_table"):
+            return fit_where_rows_are(model, self)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator, name):
                 setattr(model, name, getattr(self.estimator, name))

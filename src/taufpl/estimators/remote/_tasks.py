@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from taufpl.estimators.remote._divisions import CODES
 from taufpl.operators.remote import Block, State, Sums
 
 CLASSES = ("negative", "positive")
+# Scores of some rows of a block, or of all (None), as an array of the block's library in double precision.
+RowScore = Callable[[Block, Any | None], Any]
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class PoseProblem:
 class ScoreRows:
     """Scores of the rows of each class, in the place of earlier ones."""
 
-    score: LinearScore
+    score: RowScore
 
     def __call__(self, block: Block, state: State) -> State:
         found = {f"{name}_scores": self.score(block, block.xp.nonzero(state[f"is_{name}"])[0]) for name in CLASSES}
@@ -127,7 +130,7 @@ class StartTally:
 class AddToTally:
     """Score minus threshold of the rows that a round has held out, added for each tolerance."""
 
-    score: LinearScore
+    score: RowScore
     thresholds: tuple[float, ...]
 
     def __call__(self, block: Block, state: State) -> State:

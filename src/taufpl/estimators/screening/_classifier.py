@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from taufpl._sklearn import Interval, fit_context
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import indexed
-from taufpl.estimators._reading import in_memory, make_table, needs_memory, read_units, split_labels
+from taufpl.estimators._reading import in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
@@ -21,6 +21,7 @@ from taufpl.estimators.screening._importances import permutation_importances
 from taufpl.estimators.screening._leaderboard import leaderboard_frame
 from taufpl.estimators.screening._stack import StackedScorer
 from taufpl.estimators.screening._summary import summary_of
+from taufpl.operators import is_foreign_array
 
 
 class ScreeningClassifier(ScorerClassifier):
@@ -146,7 +147,10 @@ class ScreeningClassifier(ScorerClassifier):
         ----------
         X : {dataframe, array-like, sparse matrix} of shape (n_samples, n_features)
             A frame of pandas or polars with numbers, truth values, categories, texts, dates and missing values, or
-            an array or matrix of numbers.
+            an array or matrix of numbers. Or a Dask array or dataframe of numbers, with a current
+            `distributed.Client`: LightGBM and XGBoost then learn where the rows are, once each and without folds, and
+            the mean of their standardised log-odds is the score. Candidates have no recall there, and there are no
+            `feature_importances_`.
         y : array-like of shape (n_samples,)
             Two different labels.
         groups : array-like of shape (n_samples,), default=None
@@ -185,14 +189,21 @@ class ScreeningClassifier(ScorerClassifier):
         return ArrayTable(X, labels.positive_rows, labels.negative_rows, units, None, self.n_jobs)
 
     def _takes_remote(self, X: Any) -> bool:
-        return False
+        """Whether the stack is fitted where the rows are: those of Dask, while tensors come into memory."""
+        return not is_foreign_array(X)
 
-    def _check_remote(self) -> None:
-        raise TypeError(needs_memory(type(self).__name__))
+    def _check_remote(self, X: Any) -> None:
+        from taufpl.estimators.screening._cluster import check_cluster
+
+        check_cluster(self._scorer(0), X)
+
+    def _positive_label(self) -> Any:
+        return self.pos_label
 
     def _keep_importances(self, fitter: StackFitter) -> None:
         forget(self, "feature_importances_")
-        assert fitter.first is not None
+        if fitter.first is None:  # rows are remote
+            return
         evidence = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
         strictest = evidence[int(np.argmin(self._taus()))]
         level = strictest.tau if strictest.expected_fpr is None else strictest.expected_fpr

@@ -24,12 +24,16 @@ class StackFitter(CloneFitter):
     def fit(self, table: Any, near: Any = None) -> Any:
         """Fit a stack."""
         model = super().fit(table, near)
-        self.first = self.first or (model, table)
+        if table.in_memory:
+            self.first = self.first or (model, table)
         return model
 
-    def unseen_positives(self, model: StackedScorer, train: ArrayTable) -> ArraySample | None:
-        """Scores by the part of the stack without the fold of each positive, one of each group."""
-        if not can_divide(train):
+    def unseen_positives(self, model: StackedScorer, train: Any) -> ArraySample | None:
+        """Scores by the part of the stack without the fold of each positive, one of each group.
+
+        A stack of remote rows has no folds.
+        """
+        if not train.in_memory or not can_divide(train):
             return None
         drawn = train.units.one_each(train.positive_rows, model.seed_)
         parts: list[Vector] = []

@@ -120,6 +120,13 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         self._stack(candidates, fits, parts, table.is_positive)
         return self
 
+    def _fit_table(self, table: Any) -> Self:
+        """Fit on remote rows, with `classes_` and the names of columns set already."""
+        from taufpl.estimators.screening._cluster import fit_on_cluster
+
+        fit_on_cluster(self, table)
+        return self
+
     def _divisions(self, table: ArrayTable) -> list[tuple[RowIndices, RowIndices]]:
         """Rows of a table that each model is fitted on, and those of its fold; the first division comes first."""
         n_repeats = EFFORTS[self.effort].n_repeats

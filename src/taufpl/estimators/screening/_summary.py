@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 from taufpl.estimators.screening._leaderboard import Standing, ranked
@@ -37,5 +38,5 @@ def _recall(evidence: Evidence) -> str:
 def _row(standing: Standing, width: int) -> str:
     share, low, high = (100 * each for each in (standing.recall, standing.recall_low, standing.recall_high))
     weight = "" if standing.is_stack else f"{standing.weight:.2f}"
-    recall = f"{share:3.0f} % ({low:3.0f} to {high:3.0f} %)"
+    recall = "not measured".ljust(20) if isnan(share) else f"{share:3.0f} % ({low:3.0f} to {high:3.0f} %)"
     return f"{standing.candidate:{width}}  {recall}  {weight:>6}  {standing.seconds:7.1f}"

@@ -10,7 +10,7 @@ parameter `threshold` of all classifiers, fitted scorers and the command line ta
 
 # isort: off
 from taufpl.estimators.strategies._base import STRATEGIES, Fitter, LinearFitter, Outcome, Plan, Strategy
-from taufpl.estimators.strategies._base import choose_strategy, largest
+from taufpl.estimators.strategies._base import choose_strategy, largest, span_of
 
 # In the order in which users read of them.
 from taufpl.estimators.strategies._hold_out import held_out_count
@@ -27,4 +27,5 @@ __all__ = [
     "choose_strategy",
     "held_out_count",
     "largest",
+    "span_of",
 ]

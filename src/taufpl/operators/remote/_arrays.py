@@ -135,8 +135,8 @@ class ArrayRows(Rows):
             return self.library.zeros(self.shape[1] if axis == 0 else 0)
         return _sum(sums) if axis == 0 else self.library.xp.concat(sums)
 
-    def take(self, rows: Any) -> Any:
-        return self.library.xp.take(self._x, rows, axis=0)
+    def take(self, rows: Any | None) -> Any:
+        return self._x if rows is None else self.library.xp.take(self._x, rows, axis=0)
 
     def _parts(self, rows: Any | None) -> Iterator[tuple[Any, slice]]:
         """Some rows in double precision, a few at a time, with their places."""

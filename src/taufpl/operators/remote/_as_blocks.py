@@ -68,7 +68,7 @@ def as_blocks(
     if not is_collection(X):
         state = {"number": 0, "start": 0} if y is None else {"number": 0, "start": 0, "labels": y}
         return LocalBlocks([as_floats(X)], [state])
-    client = _current_client() if client is None else client
+    client = current_client() if client is None else client
     if client is not None:
         # Sizes that are not known are computed where the rows are.
         with client.as_current():
@@ -94,7 +94,7 @@ def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, clien
     return _in_this_process(plan) if client is None else place_on_workers(client, plan, keep)
 
 
-def _current_client() -> Any:
+def current_client() -> Any:
     """The client of the current cluster, if there is one; distributed is loaded wherever there is."""
     if "distributed" not in sys.modules:
         return None

@@ -53,26 +53,29 @@ def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:
     return map_rows(X, partial(chunk_scores, coef=coef, intercept=intercept))
 
 
-def map_rows(X: Any, function: Callable[[Any], Vector]) -> Any:
+def map_rows(X: Any, function: Callable[[Any], Vector], *, on_device: bool = False) -> Any:
     """A number for every row of X, where X is: a dask array, not computed yet, or an array like X.
 
     `function`, which can be pickled, gives the numbers of some rows: a chunk as it is, or all rows as a NumPy array or
-    a CSR matrix, to which those of a device are copied.
+    a CSR matrix, to which those of a device are copied; `on_device` says that it takes CuPy arrays instead.
     """
     if is_foreign_array(X):
-        return like(X, function(rows_on_host(X)))
+        return like(X, function(device_rows(X) if on_device else rows_on_host(X)))
     source.check_kind(X)
-    apply = partial(_apply, function)
+    dask = require("dask", "dask", "for dask collections")
+    # An entry of the graph by itself: a large model travels once to each worker, not with every chunk.
+    shared = dask.delayed(function, traverse=False)
     if source.is_array(X):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-        return X.map_blocks(apply, dtype=np.float64, drop_axis=1, meta=np.empty(0), token="scores")
+        options = {"dtype": np.float64, "drop_axis": 1, "meta": np.empty(0), "token": "scores"}
+        return X.map_blocks(_apply, function=shared, **options)
     da = require("dask.array", "dask", "for dask collections")
-    apply = require("dask", "dask", "for dask collections").delayed(apply, pure=True)
-    parts = [da.from_delayed(apply(part), (math.nan,), meta=np.empty(0)) for part in X.to_delayed()]
+    apply = dask.delayed(_apply, pure=True)
+    parts = [da.from_delayed(apply(part, shared), (math.nan,), meta=np.empty(0)) for part in X.to_delayed()]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 
-def _apply(function: Callable[[Any], Vector], chunk: Any) -> Vector:
+def _apply(chunk: Any, function: Callable[[Any], Vector]) -> Vector:
     return function(chunk) if chunk.shape[0] else np.zeros(0)
 
 
@@ -121,6 +124,20 @@ def as_floats(X: Any) -> Any:
     return xp.astype(X, xp.float64)
 
 
+def on_cuda(X: Any) -> bool:
+    """Whether X is a dense array of floating-point numbers in the memory of a CUDA device."""
+    # PyTorch raises where it is asked for sparse tensors, and for those that follow gradients.
+    is_dense = str(getattr(X, "layout", "torch.strided")) == "torch.strided"
+    return is_foreign_array(X) and is_dense and hasattr(plain(X), "__cuda_array_interface__")
+
+
+def device_rows(X: Any) -> Any:
+    """The same numbers in the same memory of a CUDA device, as a CuPy array; other arrays as they are."""
+    if not on_cuda(X):
+        return X
+    return require("cupy", "gpu", "for rows on a CUDA device that another library learns from").from_dlpack(plain(X))
+
+
 def rows_on_host(X: Any) -> Any:
     """X itself; or, of an array of another library, the same rows as a NumPy array or a SciPy CSR matrix of floats."""
     if not is_foreign_array(X):
@@ -129,3 +146,10 @@ def rows_on_host(X: Any) -> Any:
     if not is_sparse_tensor(X):
         return to_numpy(X)
     return sparse.csr_array(tuple(map(to_numpy, (X.values(), X.col_indices(), X.crow_indices()))), tuple(X.shape))
+
+
+def named_rows(X: Any, names: Any | None) -> Any:
+    """Rows of a block as other libraries take them: with names a dataframe, and sparse ones as a SciPy matrix."""
+    if sparse.issparse(X):
+        return sparse.csr_matrix(X)
+    return X if names is None else require("pandas", "dask", "for rows with names").DataFrame(X, columns=names)

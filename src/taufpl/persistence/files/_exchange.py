@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from taufpl.estimators import local_model
 from taufpl.persistence.boosting import BoosterRecord, class_of, is_booster
 from taufpl.persistence.files._tree_list import TreeList
 
@@ -18,13 +19,17 @@ _HOMES = ("sklearn.", "taufpl.")
 def with_records(model: Any, trusted: Collection[str] = ()) -> Any:
     """A model with a record in the place of every booster and list of trees, the model itself where it has none.
 
-    Estimators whose class the user trusts stay as they are; what objects of other trusted classes hold is exchanged.
+    A classifier for clusters becomes the one for rows in memory. Estimators whose class the user trusts stay as they
+    are; what objects of other trusted classes hold is exchanged.
     """
 
     def exchange(item: Any) -> Any:
         if isinstance(item, list):
             return TreeList.of(item) or item
-        return BoosterRecord.of(item) if is_booster(item) and class_of(item) not in trusted else item
+        if class_of(item) in trusted:
+            return item
+        local = local_model(item)
+        return BoosterRecord.of(local) if is_booster(local) else item
 
     return _Exchange(exchange, trusted).apply(model)
 

@@ -29,15 +29,10 @@ def add_booster(graph: Graph, scorer: PipelineScorer, source: ColumnTensor) -> s
     raw, steepness = _raw_score(graph, model, source)
     if hasattr(model, "decision_function"):
         return raw if is_second else graph.add("Neg", raw)
-    one: Any = 1.0
+    one = graph.constant(1.0)
     exponential = graph.add("Exp", graph.add("Mul", raw, graph.constant(-steepness)))
-    if _is_xgboost(model):  # which computes probabilities in single precision, and may round the exponential otherwise
-        exponential, one = graph.cast(exponential, graph.types.FLOAT), np.float32(1.0)
-        graph.error = 2.0 * float(np.finfo(np.float32).eps)
-    probability = graph.add("Div", graph.constant(one), graph.add("Add", exponential, graph.constant(one)))
-    if not is_second:
-        probability = graph.add("Sub", graph.constant(one), probability)
-    return graph.cast(probability, graph.types.DOUBLE)
+    probability = graph.add("Div", one, graph.add("Add", exponential, one))
+    return probability if is_second else graph.add("Sub", one, probability)
 
 
 def add_raw_score(graph: Graph, model: Any, source: ColumnTensor) -> str:

@@ -16,6 +16,7 @@ What Dask is told:
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class DaskBlocks(Blocks):
         self.n_rounds = 0
         self.passes = PassCount(1)
         self.traffic = Traffic()
-        self._client = client
+        self.client = client
         self._blocks = blocks
         self._states = states
         self._spent: list[Any] = []
@@ -96,15 +97,32 @@ class DaskBlocks(Blocks):
         with self._held(waits=True) as held:
             self._replace(self._map(_run, task, held))
             # The sums alone go on: a task that took a pair as input would fetch its state too.
-            held += self._client.map(itemgetter(1), self._states, pure=False, key="taufpl-sums")
+            held += self.client.map(itemgetter(1), self._states, pure=False, key="taufpl-sums")
             return self._sum(task, held[-self.n_blocks :], held)
 
     def fork(self, task: Change) -> Self:
         """The same rows with states of their own, made by a task from the present ones. Does not wait."""
         with self._held(waits=False) as held:
-            made = type(self)(self._client, self._blocks, self._map(_change, task, held), self.shape)
+            made = type(self)(self.client, self._blocks, self._map(_change, task, held), self.shape)
         made.traffic, made.passes = self.traffic, self.passes
         return made
+
+    @contextmanager
+    def computed(self, task: Callable[[Block, State], Any]) -> Iterator[list[Any]]:
+        """Futures of what a task returns for each block, computed and left on its worker; let go of at the end."""
+        distributed = require("distributed", "dask", "for a cluster")
+        with self._held(waits=True) as held:
+            futures = self._map(_run, task, held)
+        try:
+            for future in distributed.wait(futures).done:
+                if future.status != "finished":
+                    future.result()
+            yield futures
+        except (distributed.KilledWorker, distributed.CancelledError) as error:
+            error.add_note(_LOST)
+            raise
+        finally:
+            _release(futures)
 
     def release(self) -> None:
         futures = self._states + self._spent
@@ -124,11 +142,14 @@ class DaskBlocks(Blocks):
         message: Any = packed
         if len(packed) > _LARGE_TASK:
             # As the result of a task it can be had again when its worker is lost; scattered bytes could not.
-            message = self._client.submit(bytes, packed, pure=False, key=f"taufpl-task-{uuid4().hex}")
+            with warnings.catch_warnings():
+                # Models of other libraries may have many megabytes: they go out once for all blocks.
+                warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+                message = self.client.submit(bytes, packed, pure=False, key=f"taufpl-task-{uuid4().hex}")
             held.append(message)
         messages = [message] * self.n_blocks
         name = f"taufpl-{type(task).__name__}"
-        futures = self._client.map(function, messages, self._blocks, self._states, pure=False, key=name)
+        futures = self.client.map(function, messages, self._blocks, self._states, pure=False, key=name)
         # Messages go out ten milliseconds apart: a release just before the tasks would hold them up.
         _release(self._spent)
         self._spent.clear()
@@ -140,7 +161,7 @@ class DaskBlocks(Blocks):
         few = len(futures) <= _FEW_RESULTS and weight is not None and weight * len(futures) <= _FEW_BYTES
         while len(futures) > 1 and not few:
             groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
-            futures = self._client.map(_add_results, groups, pure=False, key="taufpl-add")
+            futures = self.client.map(_add_results, groups, pure=False, key="taufpl-add")
             held += futures
         total = _add_results(self._receive(futures))
         self._weights[type(task)] = _weight(total)
@@ -150,7 +171,7 @@ class DaskBlocks(Blocks):
         """Wait for results, and fetch them."""
         distributed = require("distributed", "dask", "for a cluster")
         try:
-            results = self._client.gather(futures)
+            results = self.client.gather(futures)
         except (distributed.KilledWorker, distributed.CancelledError) as error:
             error.add_note(_LOST)
             raise
