@@ -164,8 +164,17 @@ def _watched(text: str, options: FitOptions) -> Iterator[None]:
         with working(text):
             yield
         return
-    with progress_bar(text) as move, watching(move):
-        yield
+    n_stacks = 0
+    with progress_bar(text) as move:
+
+        def watch(n_done: int, n_steps: int, what: str) -> None:
+            # "cross" and "oob" fit one stack after the other.
+            nonlocal n_stacks
+            n_stacks += n_done == 1
+            move(n_done, n_steps, what if n_stacks == 1 else f"{what}, stack {n_stacks}")
+
+        with watching(watch):
+            yield
 
 
 def _record(rows: FitRows) -> dict[str, Any]:

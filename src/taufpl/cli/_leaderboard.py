@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,9 @@ def leaderboard_record(head: Any, options: FitOptions) -> dict[str, Any]:
     """
     if options.model != "auto":
         return {"effort": None, "leaderboard": None, "importances": None}
-    *candidates, stack = head.estimator_.standings_
-    ranked = [stack, *sorted(candidates, key=lambda each: -each.recall)]
     return {
         "effort": options.effort,
-        "leaderboard": [asdict(each) for each in ranked],
+        "leaderboard": head.leaderboard_.to_dict("records"),
         "importances": _importances(head),
     }
 
