@@ -106,11 +106,11 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         X, y = indexed(self, *in_memory(type(self).__name__, X, y))
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
-        self.encoder_ = TableEncoder().fit(X)
+        self.encoder_ = TableEncoder()
+        Z = self.encoder_.fit_transform(X)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.encoder_, name):
                 setattr(self, name, getattr(self.encoder_, name))
-        Z = self.encoder_.transform(X)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         table = ArrayTable(Z, labels.positive_rows, labels.negative_rows, read_units(groups, None, len(y)))
         effort = EFFORTS[self.effort]
