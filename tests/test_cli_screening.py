@@ -112,6 +112,8 @@ def test_other_commands_take_the_model(place, fitted, tmp_path):
     assert succeed("monitor", place / "m.skops", place / "new.csv", "--json").document["n_negative"] == 500
     succeed("report", place / "m.skops", place / "new.csv", "--new", "-o", tmp_path / "m.html")
     assert "Recall that is lost at the threshold" in (tmp_path / "m.html").read_text()
+    # Rows with unknown levels and gaps, on which the graph must decide as the model does.
+    succeed("export", place / "m.skops", "--onnx", tmp_path / "m.onnx", "--data", place / "new.csv")
     done = command("export", place / "m.skops", "--sql")
     assert (done.code, "--model linear" in done.err, done.err.count("\n")) == (1, True, 1), done
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,24 +58,38 @@ def judge(source: SourceRows, options: FitOptions, models: list[str], n_folds: i
     is_positive = source.y == source.positive
     units = _units(source, options)
     folds = _deal(source, units, is_positive, n_folds, options.seed)
-    n_fits, judged = len(models) * n_folds, []
+    n_fits = len(models) * n_folds
+    judged = []
     for place, name in enumerate(models):
-        own, flagged, fitted, began = (
-            replace(options, model=name),
-            np.zeros(folds.size, np.bool_),
-            [],
-            time.perf_counter(),
-        )
-        for fold in range(n_folds):
-            n_done = place * n_folds + fold
-            move(n_done, n_fits, f"{name}, fold {fold + 1} of {n_folds}")
-            with watching(steps_within(move, n_done, n_fits, f"{name}, fold {fold + 1} of {n_folds}")):
-                head, flagged[folds == fold] = _judge_fold(source, own, folds == fold)
-            fitted.append(head)
-        judged.append(_judged(name, flagged, fitted, time.perf_counter() - began))
+        own = partial(_move_from, move, place * n_folds, n_fits)
+        judged.append(_judge_model(source, replace(options, model=name), folds, n_folds, own))
     move(n_fits, n_fits, "done")
     _, first = np.unique(np.column_stack((units, is_positive)), axis=0, return_index=True)
     return Judgement(is_positive, np.isin(np.arange(folds.size), first), folds, tuple(judged))
+
+
+def _move_from(move: Move, start: int, n_fits: int, n_done: float, _: float, text: str) -> None:
+    """Move a bar over all fits by the steps of one model, before which some fits were done."""
+    move(start + n_done, n_fits, text)
+
+
+def _judge_model(source: SourceRows, options: FitOptions, folds: RowIndices, n_folds: int, move: Move) -> JudgedModel:
+    """The decisions of one model on all rows."""
+    began, flagged, found = time.perf_counter(), np.zeros(folds.size, np.bool_), []
+    for fold in range(n_folds):
+        text = f"{options.model}, fold {fold + 1} of {n_folds}"
+        move(fold, n_folds, text)
+        with watching(steps_within(move, fold, n_folds, text)):
+            head, flagged[folds == fold] = _judge_fold(source, options, folds == fold)
+        found.append((head.evidence_, str(head.strategy_)))
+    return JudgedModel(
+        options.model,
+        flagged,
+        tuple(bool(evidence.guaranteed) for evidence, _ in found),
+        tuple(dict.fromkeys(caveat for evidence, _ in found for caveat in evidence.caveats)),
+        tuple(dict.fromkeys(strategy for _, strategy in found)),
+        time.perf_counter() - began,
+    )
 
 
 def _judge_fold(source: SourceRows, options: FitOptions, held_out: Mask) -> tuple[Any, Mask]:
@@ -93,18 +108,6 @@ def _judge_fold(source: SourceRows, options: FitOptions, held_out: Mask) -> tupl
         warnings.simplefilter("ignore")
         model = fit(part, options)
     return last_step(model), np.asarray(model.decision_function(held_out_X)) > 0
-
-
-def _judged(name: str, flagged: Mask, heads: list[Any], seconds: float) -> JudgedModel:
-    caveats = dict.fromkeys(caveat for head in heads for caveat in head.evidence_.caveats)
-    return JudgedModel(
-        name,
-        flagged,
-        tuple(bool(head.evidence_.guaranteed) for head in heads),
-        tuple(caveats),
-        tuple(dict.fromkeys(str(head.strategy_) for head in heads)),
-        seconds,
-    )
 
 
 def _units(source: SourceRows, options: FitOptions) -> RowIndices:
