@@ -10,13 +10,17 @@ import pytest
 from joblib import parallel_backend
 from scipy.sparse import random_array
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import IsolationForest, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from taufpl import ScreeningClassifier
-from taufpl.estimators.screening import StackedScorer, watching
+from taufpl.estimators.screening import EFFORTS, StackedScorer, _candidates, watching
 from taufpl.exceptions import PositiveLabelWarning, TooFewNegativesWarning
+from taufpl.preprocessing import TableEncoder
 
 FAST = {"effort": "fast", "random_state": 0}
 # Two scorers that take no time: most of what is tested does not depend on which they are.
@@ -146,10 +150,13 @@ def test_held_out_negatives_see_nothing():
     np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
 
 
-def test_cross_nests_everything_in_its_folds():
+def test_cross_nests_everything_in_its_folds(monkeypatch):
     X, y = rings(150, np.random.default_rng(5))
+    encoded, encode = [], TableEncoder.fit_transform
+    monkeypatch.setattr(TableEncoder, "fit_transform", lambda *given: encoded.append(len(given[1])) or encode(*given))
     with pytest.warns(TooFewNegativesWarning):
         screen = ScreeningClassifier(0.01, **CHEAP).fit(X, y)
+    assert encoded == [150] + 5 * [120]
     assert (screen.strategy_, screen.evidence_.guaranteed) == ("cross", False)
     assert screen.evidence_.n_positive == y.sum()
 
@@ -203,14 +210,46 @@ def test_groups_are_never_on_both_sides():
     [
         (["forrest"], "names among boosting, deep"),
         ([], "a list of names and estimators"),
-        ([LogisticRegression], "has no fit"),
-        ([42], "has no fit"),
+        ([LogisticRegression], "names or classifiers"),
+        ([42], "names or classifiers"),
+        ([Ridge()], "names or classifiers"),
+        ([("a", GaussianNB(), 1)], "names or classifiers"),
+        ([IsolationForest()], "names or classifiers"),
+        ([make_pipeline(FrozenEstimator(StandardScaler()), GaussianNB())], "frozen part"),
     ],
 )
 def test_wrong_candidates(candidates, message):
     X, y = rings(1500, np.random.default_rng(9))
     with pytest.raises((TypeError, ValueError), match=message):
         ScreeningClassifier(0.05, candidates=candidates).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("effort", "installed", "names"),
+    [
+        ("fast", (), ["boosting", "forest", "extra trees"]),
+        ("fast", ("xgboost",), ["xgboost", "forest", "extra trees"]),
+        ("normal", (), ["boosting", "deep boosting", "forest", "extra trees"]),
+        ("normal", ("catboost", "lightgbm"), ["lightgbm", "deep boosting", "forest", "extra trees"]),
+        ("best", ("catboost", "lightgbm"), ["lightgbm", "catboost", "deep boosting", "forest", "extra trees"]),
+    ],
+)
+def test_candidates_of_each_effort(monkeypatch, effort, installed, names):
+    monkeypatch.setattr(_candidates, "find_spec", lambda name: name if name in installed else None)
+    found = _candidates.find_candidates("auto", EFFORTS[effort], 0.01, is_sparse=False)
+    assert [each.name for each in found] == names
+
+
+def test_best_effort_divides_twice_and_seeds_every_part():
+    X, y = rings(600, np.random.default_rng(15))
+    forest = make_pipeline(StandardScaler(), RandomForestClassifier(5))
+    first, second = (
+        StackedScorer(0.05, effort="best", candidates=[forest, GaussianNB()], random_state=0).fit(X, y)
+        for _ in range(2)
+    )
+    assert {len(member.models) for member in first.members_} == {10}
+    np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
+    assert 0 < first.standings_[-1].recall < 1
 
 
 def test_labels_are_those_of_y():
@@ -245,8 +284,12 @@ def test_a_single_positive_tells_no_recall():
 def test_jobs_do_not_change_the_result():
     X, y = rings(600, np.random.default_rng(13))
     with parallel_backend("threading"):  # processes take seconds to start
-        one, two = (ScreeningClassifier(0.05, **CHEAP, n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2))
+        one, two = (
+            ScreeningClassifier(0.05, **CHEAP, threshold="oob", n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2)
+        )
     np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+    np.testing.assert_array_equal(one.feature_importances_, two.feature_importances_)
+    assert not hasattr(one.estimator_, "training_rows_")
 
 
 def test_boosters_where_they_are_installed():

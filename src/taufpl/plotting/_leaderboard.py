@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl.estimators.screening import ranked
 from taufpl.plotting import style
 from taufpl.plotting._display import PanelDisplay
 
@@ -82,7 +83,7 @@ class LeaderboardDisplay(PanelDisplay):
         self._draw_importances(second)
 
     def _draw_recalls(self, ax: Any) -> None:
-        shown = sorted(self.standings, key=lambda each: (each.is_stack, each.recall))
+        shown = ranked(self.standings)[::-1]
         for place, each in enumerate(shown):
             colour = style.VERMILLION if each.is_stack else style.BLUE
             interval = [[each.recall - each.recall_low], [each.recall_high - each.recall]]
@@ -98,7 +99,7 @@ class LeaderboardDisplay(PanelDisplay):
     def _draw_importances(self, ax: Any) -> None:
         ax.set_title("Recall lost where a column says nothing")
         if self.importances is None:
-            ax.text(0.5, 0.5, "not measured for wide sparse rows", ha="center", transform=ax.transAxes)
+            ax.text(0.5, 0.5, "not measured", ha="center", transform=ax.transAxes)
             ax.set_axis_off()
             return
         most = np.argsort(self.importances, kind="stable")[-_MOST:]

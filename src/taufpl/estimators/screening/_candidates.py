@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import clone, is_outlier_detector
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 
 from taufpl._extras import require
 from taufpl.estimators._classifier import TauFPLClassifier
@@ -135,8 +136,8 @@ def find_candidates(wanted: Any, effort: Effort, tau: float, *, is_sparse: bool)
     """The scorers that `candidates=` stands for; on sparse rows "auto" is the linear ranking alone."""
     if isinstance(wanted, str) and wanted == "auto":
         wanted = ["linear"] if is_sparse else [*_boosters(effort), "forest", "extra trees"]
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence) or not wanted:
-        raise ValueError(f"candidates must be 'auto' or a list of names and estimators; got {wanted!r}.")
+    if not wanted:
+        raise ValueError("candidates must be 'auto' or a list of names and estimators; got an empty one.")
     found = [_candidate(each, effort, tau) for each in wanted]
     names = [each.name for each in found]
     return [
@@ -157,18 +158,29 @@ def _candidate(given: Any, effort: Effort, tau: float) -> Candidate:
         if given not in _KNOWN:
             raise ValueError(f"candidates must be names among {', '.join(_KNOWN)}, or estimators; got {given!r}.")
         return Candidate(given, partial(_KNOWN[given], effort, tau))
-    name, estimator = given if isinstance(given, tuple) else (type(given).__name__, given)
-    if not hasattr(estimator, "fit") or isinstance(estimator, type):
-        raise TypeError(
-            f"candidates must be names or estimators, such as LogisticRegression(); got {estimator!r}, which has no "
-            "fit."
-        )
+    name, estimator = given if isinstance(given, tuple) and len(given) == 2 else (type(given).__name__, given)
+    _check_classifier(estimator)
     return Candidate(str(name), partial(_clone_with_seed, estimator))
 
 
+def _check_classifier(estimator: Any) -> None:
+    """Refuse what cannot be fitted without each fold, or gives no scores."""
+    scores = any(hasattr(estimator, name) for name in ("decision_function", "predict_proba"))
+    if isinstance(estimator, type) or not hasattr(estimator, "fit") or not scores or is_outlier_detector(estimator):
+        raise TypeError(
+            "candidates must be names or classifiers with decision_function or predict_proba, such as "
+            f"LogisticRegression(), or pairs of a name and a classifier; got {estimator!r}."
+        )
+    if any(isinstance(each, FrozenEstimator) for each in (estimator, *estimator.get_params().values())):
+        raise ValueError(
+            "candidates are fitted without each fold, and a frozen part may have seen the rows that choose the "
+            "threshold. Give it to NeymanPearsonClassifier, with rows that it has not seen."
+        )
+
+
 def _clone_with_seed(estimator: Any, seed: int) -> Any:
-    """A clone; a seed that the user has set stays."""
+    """A clone; seeds that the user has set stay."""
     model = clone(estimator)
-    if "random_state" in model.get_params(deep=False) and model.get_params(deep=False)["random_state"] is None:
-        model.set_params(random_state=seed)
-    return model
+    params = model.get_params().items()
+    unset = {name: seed for name, value in params if name.split("__")[-1] == "random_state" and value is None}
+    return model.set_params(**unset)

@@ -27,9 +27,9 @@ from taufpl.operators import is_foreign_array
 class ScreeningClassifier(ScorerClassifier):
     """Finds as many positives as a tolerated false-positive rate allows, in tables as they come.
 
-    Columns are encoded, scorers of several families (boosting, forests, extra trees; LightGBM, XGBoost and CatBoost
-    where they are installed; a linear ranking for text and other wide sparse rows) are joined by a stack, and the
-    threshold keeps the tolerance on new rows. All of it is inside the guarantee: the negatives that choose the
+    Columns are encoded, scorers of several families (boosting, by LightGBM where it is installed; forests; extra trees;
+    a linear ranking alone for text and other wide sparse rows) are joined by a stack, and the threshold keeps the
+    tolerance on new rows. All of it is inside the guarantee: the negatives that choose the
     threshold have been seen by no part of the scorer.
 
     Parameters
@@ -43,9 +43,9 @@ class ScreeningClassifier(ScorerClassifier):
         As in :class:`TauFPLClassifier`: "np", held-out negatives with a guarantee, where there are enough of them, else
         "cross", for which the whole stack is fitted anew without each of `cv` folds.
     effort : {"fast", "normal", "best"}, default="normal"
-        How much time to take: "fast" takes seconds for thousands of rows; "normal" some three times as long, with more
-        folds and a second boosting; "best" twice to three times as long again, with CatBoost where it is installed and
-        folds drawn twice.
+        How much time to take: "fast" takes seconds for thousands of rows; "normal" some five times as long, with more
+        folds and a second boosting; "best" three times as long again, with CatBoost where it is installed and folds
+        drawn twice.
     candidates : "auto" or list, default="auto"
         The scorers: names ("boosting", "deep boosting", "forest", "extra trees", "linear", "lightgbm", "xgboost",
         "catboost"), estimators, or pairs of a name and an estimator, which get the encoded columns and the labels 0
@@ -74,9 +74,9 @@ class ScreeningClassifier(ScorerClassifier):
         What the threshold rests on; its `tpr_estimate` and `tpr_interval` are the recall at the threshold.
     feature_importances_ : ndarray of shape (n_features,)
         Recall that is lost at the threshold where a column's values are those of random rows; on rows that the models
-        have not seen. Not there for sparse matrices with more than 2,000 columns.
+        have not seen. Not there for sparse matrices with more than 2,000 columns, remote rows, and a single positive.
     estimator_ : StackedScorer
-        The fitted scorer.
+        The fitted scorer; after "oob" the first of ten, whose leaderboard and importances are told.
     thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, classes_, n_features_in_, feature_names_in_
         As in :class:`NeymanPearsonClassifier`.
 
@@ -166,9 +166,8 @@ class ScreeningClassifier(ScorerClassifier):
         plan = self._plan()
         with make_table(self, X, y, groups, order) as table:
             fitter = StackFitter(self._scorer(plan.seed), self.classes_)
-            outcome = self._run_strategy(fitter, table, plan)
-        self._keep_outcome(outcome)
-        self._keep_importances(fitter)
+            self._keep_outcome(self._run_strategy(fitter, table, plan))
+            self._keep_importances(table)
         return self
 
     def _scorer(self, seed: int) -> StackedScorer:
@@ -200,16 +199,18 @@ class ScreeningClassifier(ScorerClassifier):
     def _positive_label(self) -> Any:
         return self.pos_label
 
-    def _keep_importances(self, fitter: StackFitter) -> None:
+    def _keep_importances(self, table: Any) -> None:
         forget(self, "feature_importances_")
-        if fitter.first is None:  # rows are remote
-            return
-        evidence = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
-        strictest = evidence[int(np.argmin(self._taus()))]
-        level = strictest.tau if strictest.expected_fpr is None else strictest.expected_fpr
-        importances = permutation_importances(*fitter.first, level)
-        if importances is not None:
-            self.feature_importances_ = importances
+        if table.in_memory:
+            evidence = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
+            strictest = evidence[int(np.argmin(self._taus()))]
+            level = strictest.tau if strictest.expected_fpr is None else strictest.expected_fpr
+            train = table.part(self.estimator_.training_rows_)
+            importances = permutation_importances(self.estimator_, train, level)
+            if importances is not None:
+                self.feature_importances_ = importances
+        for model in self.estimators_:
+            forget(model, "training_rows_")
 
     @property
     def leaderboard_(self) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from functools import partial
 from importlib.util import find_spec
-from math import nan
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from taufpl.estimators.screening._member import StackMember
 from taufpl.estimators.screening._progress import current_watcher
 from taufpl.estimators.strategies import span_of
 
-_BOOSTERS = ("lightgbm", "xgboost")
+_CLUSTER_BOOSTERS = ("lightgbm", "xgboost")
 
 
 def check_cluster(scorer: Any, X: Any) -> None:
@@ -38,7 +37,7 @@ def cluster_candidates(scorer: Any) -> list[Candidate]:
     """The candidates of a stack, as they learn on a cluster; "auto" is what is installed of LightGBM and XGBoost."""
     wanted = scorer.candidates
     if isinstance(wanted, str) and wanted == "auto":
-        wanted = [name for name in _BOOSTERS if find_spec(name) is not None]
+        wanted = [name for name in _CLUSTER_BOOSTERS if find_spec(name) is not None]
         if not wanted:
             raise ImportError(
                 "ScreeningClassifier learns on a cluster by LightGBM and XGBoost, and neither is installed. Install "
@@ -87,9 +86,9 @@ def fit_on_cluster(scorer: Any, table: BlockTable) -> Any:
         center, scale = span_of(table.scored(ModelScore(partial(log_odds, model), names)).negative)
         scorer.members_.append(StackMember(candidate.name, [model], [center], [scale], share))
         seconds = time.perf_counter() - began
-        scorer.standings_.append(Standing(candidate.name, nan, nan, nan, share, seconds))
+        scorer.standings_.append(Standing(candidate.name, weight=share, seconds=seconds))
         if watcher is not None:
             watcher(place + 1, len(candidates), candidate.name)
     total = float(np.sum([each.seconds for each in scorer.standings_]))
-    scorer.standings_.append(Standing(STACK, nan, nan, nan, 1.0, total))
+    scorer.standings_.append(Standing(STACK, seconds=total))
     return scorer

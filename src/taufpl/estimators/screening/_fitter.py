@@ -7,25 +7,20 @@ from typing import Any
 import numpy as np
 
 from taufpl._sklearn import safe_indexing
-from taufpl._types import Array, Vector
-from taufpl.estimators._array_table import ArrayTable
+from taufpl._types import Vector
 from taufpl.estimators._clone_fitter import CloneFitter
 from taufpl.estimators.screening._stack import StackedScorer, can_divide
 from taufpl.thresholding import ArraySample
 
 
 class StackFitter(CloneFitter):
-    """Fits stacks, and remembers the first with its rows: the one that is kept."""
-
-    def __init__(self, scorer: StackedScorer, classes: Array) -> None:
-        super().__init__(scorer, classes)
-        self.first: tuple[StackedScorer, ArrayTable] | None = None
+    """Fits stacks, which remember the rows that they were fitted on."""
 
     def fit(self, table: Any, near: Any = None) -> Any:
         """Fit a stack."""
         model = super().fit(table, near)
         if table.in_memory:
-            self.first = self.first or (model, table)
+            model.training_rows_ = table.rows
         return model
 
     def unseen_positives(self, model: StackedScorer, train: Any) -> ArraySample | None:

@@ -10,6 +10,7 @@ from taufpl._sklearn import safe_indexing
 from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators.screening._stack import StackedScorer, can_divide
+from taufpl.thresholding import top_threshold
 
 # Rows that are scored for all columns together, the fewest positives of a fold that are scored for each, and how many
 # values are held at a time.
@@ -34,8 +35,7 @@ def permutation_importances(scorer: StackedScorer, table: ArrayTable, level: flo
     for fold, held_out in enumerate(division):
         part, own = scorer.of_fold(fold), Z[held_out]
         scores, is_own_positive = part.encoded_scores(own), is_positive[held_out]
-        negative = np.sort(scores[~is_own_positive])[::-1]
-        threshold = negative[int(level * negative.size)]
+        threshold = top_threshold(scores[~is_own_positive], level)
         drawn = rng.permutation(np.flatnonzero(is_own_positive))[:most]
         n_scored += drawn.size
         # Columns are scored together: a call of a forest costs as much as hundreds of rows.

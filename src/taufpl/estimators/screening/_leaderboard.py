@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from math import nan
 from typing import Any
 
 import numpy as np
 
 from taufpl._types import Mask, Vector
-from taufpl.thresholding import USUAL_DELTA, share_interval
+from taufpl.thresholding import USUAL_DELTA, share_interval, top_threshold
 
 STACK = "stack"
 
@@ -19,11 +20,11 @@ class Standing:
     """A candidate, its recall at the tolerance with a confidence interval, its weight in the stack, and its cost."""
 
     candidate: str
-    recall: float
-    recall_low: float
-    recall_high: float
-    weight: float
-    seconds: float
+    recall: float = nan  # not known
+    recall_low: float = nan
+    recall_high: float = nan
+    weight: float = 1.0
+    seconds: float = 0.0
 
     @property
     def is_stack(self) -> bool:
@@ -34,13 +35,12 @@ class Standing:
 def standing(name: str, scores: Vector, is_positive: Mask, tau: float, weight: float, seconds: float) -> Standing:
     """The standing of a candidate by scores of rows that it has not seen.
 
-    The recall is that of the exact quantile: at most a share tau of the negatives lies above it. It is unknown, NaN
-    between 0 and 1, where the scores are.
+    The recall is that of the exact quantile: at most a share tau of the negatives lies above it. It is unknown
+    where the scores are.
     """
     if np.isnan(scores).any():
-        return Standing(name, np.nan, 0.0, 1.0, weight, seconds)
-    negative = np.sort(scores[~is_positive])[::-1]
-    n_caught = int(np.sum(scores[is_positive] > negative[int(tau * negative.size)]))
+        return Standing(name, weight=weight, seconds=seconds)
+    n_caught = int(np.sum(scores[is_positive] > top_threshold(scores[~is_positive], tau)))
     n_positive = int(is_positive.sum())
     low, high = share_interval(n_caught, n_positive, USUAL_DELTA)
     return Standing(name, n_caught / n_positive, low, high, weight, seconds)

@@ -15,7 +15,7 @@ def summary_of(screen: Any) -> str:
     lines = [line for each in evidence for line in (_promise(each, screen.strategy_), _recall(each))]
     standings = ranked(screen.estimator_.standings_)
     width = max(len(each.candidate) for each in standings)
-    lines.append(f"{'candidate':{width}}  recall at {min(screen._taus()):.4g}        weight  seconds")
+    lines.append(f"{'candidate':{width}}  {f'recall at {100 * min(screen._taus()):.4g} % FPR':20}  weight  seconds")
     return "\n".join(f"  {line}" for line in [*lines, *(_row(each, width) for each in standings)])
 
 
@@ -39,4 +39,4 @@ def _row(standing: Standing, width: int) -> str:
     share, low, high = (100 * each for each in (standing.recall, standing.recall_low, standing.recall_high))
     weight = "" if standing.is_stack else f"{standing.weight:.2f}"
     recall = "not measured".ljust(20) if isnan(share) else f"{share:3.0f} % ({low:3.0f} to {high:3.0f} %)"
-    return f"{standing.candidate:{width}}  {recall}  {weight:>6}  {standing.seconds:7.1f}"
+    return f"{standing.candidate:{width}}  {recall:20}  {weight:>6}  {standing.seconds:7.1f}"
