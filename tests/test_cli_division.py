@@ -95,7 +95,7 @@ def test_groups_and_time(table, tmp_path):
 
 def test_dates_are_features_unless_they_are_the_time(table, tmp_path):
     done, model = fit(tmp_path, table)
-    assert any("dates are features: when. With --time when" in note for note in done.document["notes"])
+    assert any("dates are features: when. --time when removes the column" in note for note in done.document["notes"])
     assert "when" in model.model.feature_names_in_
     done, model = fit(tmp_path, table, "--time", "when")
     assert not any("dates are features" in note for note in done.document["notes"])

@@ -12,7 +12,7 @@ from sklearn.datasets import dump_svmlight_file
 from cli_cases import command, frame, mixed, succeed, write
 from taufpl import ScreeningClassifier
 from taufpl.cli._data_file import find_data_file
-from taufpl.cli._nested import judge
+from taufpl.cli._nested import evaluate
 from taufpl.cli._pipelines import FitOptions
 from taufpl.cli._training import read_source
 from taufpl.persistence import load_model
@@ -144,25 +144,27 @@ def compared(place):
     return done.document
 
 
-def test_each_row_is_judged_by_the_model_that_fit_makes_of_the_others(place, compared, tmp_path):
+def test_each_row_is_scored_by_the_model_that_fit_makes_of_the_others(place, compared, tmp_path):
     """By another way: files of the folds, fitted and scored by the commands."""
     options = FitOptions(target="y", positive="fraud", tau=TAU)
     source = read_source(find_data_file(place / "train.csv"), options)
-    judged = judge(source, options, ["logistic"], 2, lambda *_: None)
+    moves = []
+    evaluation = evaluate(source, options, ["logistic"], 2, lambda *move: moves.append(move))
+    assert moves == [(0, 1, "logistic: fold 1 of 2"), (0.5, 1, "logistic: fold 2 of 2"), (1, 1, "done")]
     table = pd.read_csv(place / "train.csv")
     for fold in (0, 1):
-        held_out = judged.folds == fold
+        held_out = evaluation.folds == fold
         write(table[~held_out], tmp_path / "train.csv")
         write(table[held_out], tmp_path / "held_out.csv")
         line = ("--tau", TAU, "--model", "logistic", "-o", tmp_path / "m.skops")
         succeed("fit", tmp_path / "train.csv", *TARGET, *line)
         succeed("predict", tmp_path / "m.skops", tmp_path / "held_out.csv", "-o", tmp_path / "out.csv")
         expected = pd.read_csv(tmp_path / "out.csv")["decision"] == "fraud"
-        assert judged.models[0].flagged[held_out].tolist() == expected.tolist()
+        assert evaluation.models[0].flagged[held_out].tolist() == expected.tolist()
     (row,) = (each for each in compared["models"] if each["model"] == "logistic")
     is_positive = (table["y"] == "fraud").to_numpy()
-    assert row["n_found"] == int(np.sum(judged.models[0].flagged & is_positive))
-    assert row["n_false_alarms"] == int(np.sum(judged.models[0].flagged & ~is_positive))
+    assert row["n_found"] == int(np.sum(evaluation.models[0].flagged & is_positive))
+    assert row["n_false_alarms"] == int(np.sum(evaluation.models[0].flagged & ~is_positive))
 
 
 def test_rates_bounds_and_the_best(compared):
@@ -196,9 +198,9 @@ def test_groups_and_copies_stay_together(tmp_path):
     table["customer"] = np.arange(len(table)) // 3
     write(table, tmp_path / "t.csv")
     source = read_source(find_data_file(tmp_path / "t.csv"), FitOptions(target="y", tau=0.2))
-    judged = judge(source, FitOptions(target="y", tau=0.2, drop=("customer",)), ["logistic"], 2, lambda *_: None)
-    assert judged.folds[:60].tolist() == judged.folds[-60:].tolist()
-    assert judged.counts.sum() == len(table) - 60
+    evaluation = evaluate(source, FitOptions(target="y", tau=0.2, drop=("customer",)), ["logistic"], 2, lambda *_: None)
+    assert evaluation.folds[:60].tolist() == evaluation.folds[-60:].tolist()
+    assert evaluation.is_counted.sum() == len(table) - 60
     line = ("compare", tmp_path / "t.csv", "--target", "y", "--group", "customer", "--tau", 0.2, "--models", "logistic")
     document = succeed(*line, "--folds", 2, "--json").document
     pairs = table[["customer", "y"]].drop_duplicates()
@@ -210,8 +212,8 @@ def test_groups_and_copies_stay_together(tmp_path):
 def test_a_terminal_sees_a_bar(place, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     done = succeed("compare", place / "train.csv", *TARGET, "--tau", TAU, "--models", "logistic", "--folds", 2)
-    assert "comparing" in done.err
-    assert "logistic, fold 2 of 2" in done.err or "done" in done.err
+    last = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", done.err).rstrip().splitlines()[-1]
+    assert re.fullmatch(r"comparing \S+ 1/1 \S+ \S+ done", last.strip()), done.err
 
 
 BAD = [

@@ -95,9 +95,9 @@ def test_frames_agree_on_texts_truths_dates_and_missing_values(frame):
 
 
 def test_times_with_and_without_a_zone():
-    moments = pd.to_datetime(["2024-03-01T12:00:00.25", "2024-03-01T13:00:00.25"])
-    zoned = moments.tz_localize("UTC").tz_convert("Asia/Tokyo")
-    expected = row_hashes(moments.to_numpy()[:, None])
+    timestamps = pd.to_datetime(["2024-03-01T12:00:00.25", "2024-03-01T13:00:00.25"])
+    zoned = timestamps.tz_localize("UTC").tz_convert("Asia/Tokyo")
+    expected = row_hashes(timestamps.to_numpy()[:, None])
     np.testing.assert_array_equal(row_hashes(pd.DataFrame({"t": zoned})), expected)
     np.testing.assert_array_equal(row_hashes(pd.DataFrame({"t": zoned.astype(object)})), expected)
     waits = np.array([datetime.timedelta(seconds=1), datetime.timedelta(days=2)])

@@ -12,7 +12,7 @@ import typer
 from taufpl._files import write_whole
 from taufpl._types import Mask
 from taufpl.cli._data_file import find_data_file
-from taufpl.cli._nested import JudgedModel, Judgement, judge
+from taufpl.cli._nested import EvaluatedModel, Evaluation, evaluate
 from taufpl.cli._options import (
     Data,
     Delta,
@@ -47,7 +47,7 @@ def compare_command(
     models: Models = _USUAL_MODELS,
     effort: Effort = None,
     folds: Annotated[
-        int, typer.Option("--folds", min=2, help="Parts of the rows, each judged by fits on the others.")
+        int, typer.Option("--folds", min=2, help="Parts of the rows, each scored by fits on the others.")
     ] = 5,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="An HTML page to write, with a picture.", show_default="none")
@@ -62,7 +62,7 @@ def compare_command(
 ) -> None:
     """Fit several models on parts of a file, and say what each finds in the rest under the tolerance.
 
-    Each row is judged once by every model, fitted without it: columns, preprocessing, candidates and threshold
+    Each row is scored once by every model, fitted without it: columns, preprocessing, candidates and threshold
     included. No model is written. FPR, the false-alarm rate, is the share of negatives that are flagged; recall is that
     of positives.
     """
@@ -79,10 +79,10 @@ def compare_command(
     with working(f"reading {file.name}"):
         source = read_source(file, options)
     with progress_bar("comparing") as move:
-        judged = judge(source, options, names, folds, move)
+        evaluation = evaluate(source, options, names, folds, move)
     document = {
         "data": file.name,
-        **_document(judged, options),
+        **_document(evaluation, options),
         "seconds": time.perf_counter() - began,
     }
     if output is not None:
@@ -94,25 +94,26 @@ def compare_command(
         _print(document)
 
 
-def _document(judged: Judgement, options: FitOptions) -> dict[str, Any]:
+def _document(evaluation: Evaluation, options: FitOptions) -> dict[str, Any]:
     """Rates of every model with their bounds, the best first, and what the figures mean."""
-    is_negative, is_positive = judged.counts & ~judged.is_positive, judged.counts & judged.is_positive
-    rows = [_rates(model, judged, is_negative, is_positive, options) for model in judged.models]
+    is_negative = evaluation.is_counted & ~evaluation.is_positive
+    is_positive = evaluation.is_counted & evaluation.is_positive
+    rows = [_rates(model, evaluation, is_negative, is_positive, options) for model in evaluation.models]
     best = max(rows, key=lambda row: (row["guaranteed"], row["verdict"] != "broken", row["recall"]))
-    of_best = next(model for model in judged.models if model.name == best["model"])
-    for row, model in zip(rows, judged.models, strict=True):
+    of_best = next(model for model in evaluation.models if model.name == best["model"])
+    for row, model in zip(rows, evaluation.models, strict=True):
         row["n_found_by_this_alone"] = int(np.sum(model.flagged & ~of_best.flagged & is_positive))
         row["n_found_by_best_alone"] = int(np.sum(of_best.flagged & ~model.flagged & is_positive))
     rows.sort(key=lambda row: (row is not best, -row["recall"]))
     document = {
         "tau": options.tau,
         "delta": options.delta,
-        "n_folds": judged.n_folds,
+        "n_folds": evaluation.n_folds,
         "group": options.group,
         "effort": options.effort if "auto" in (row["model"] for row in rows) else None,
         "n_negative": int(is_negative.sum()),
         "n_positive": int(is_positive.sum()),
-        "n_left_out": int((~judged.counts).sum()),
+        "n_left_out": int((~evaluation.is_counted).sum()),
         "best": best["model"],
         "models": rows,
     }
@@ -120,13 +121,13 @@ def _document(judged: Judgement, options: FitOptions) -> dict[str, Any]:
 
 
 def _rates(
-    model: JudgedModel, judged: Judgement, is_negative: Mask, is_positive: Mask, options: FitOptions
+    model: EvaluatedModel, evaluation: Evaluation, is_negative: Mask, is_positive: Mask, options: FitOptions
 ) -> dict[str, Any]:
     """What one model does to the rows that count."""
     n_negative, n_positive = int(is_negative.sum()), int(is_positive.sum())
     n_false, n_found = int((model.flagged & is_negative).sum()), int((model.flagged & is_positive).sum())
     low, high = share_interval(n_found, n_positive, options.delta)
-    of_folds = [model.flagged[is_negative & (judged.folds == fold)].mean() for fold in range(judged.n_folds)]
+    of_folds = [model.flagged[is_negative & (evaluation.folds == fold)].mean() for fold in range(evaluation.n_folds)]
     return {
         "model": model.name,
         "n_found": n_found,
@@ -153,7 +154,7 @@ def _notes(document: dict[str, Any]) -> list[str]:
     )  # fmt: skip
     rows = "Every row" if document["group"] is None else f"One row of every {document['group']} and class"
     notes = [
-        f"{rows} is judged once by each model, fitted without it on {n_folds - 1}/{n_folds} of the rows: columns, "
+        f"{rows} is scored once by each model, fitted without it on {n_folds - 1}/{n_folds} of the rows: columns, "
         "preprocessing and threshold included. taufpl fit takes all rows: its threshold rests on more negatives, so "
         "that it usually finds a little more.",
         f"Guaranteed: P(FPR > {tau}) <= {delta:g} is proven for each of the {n_folds} fits, by negatives among its own "

@@ -126,7 +126,7 @@ def _made_up(layout: Layout) -> Any:
         numbers[:, place] = low + (high - low) * (values.round() if column.kind == "boolean" else values)
         if column.n_missing:
             numbers[rng.random(_SAMPLE) < 0.1, place] = np.nan
-    dates = {name: _moments_between(rng, known[name]) for name in layout.dates}
+    dates = {name: _timestamps_between(rng, known[name]) for name in layout.dates}
     texts = {
         name: rng.choice(np.array([*known[name].levels, "another"], dtype=object), _SAMPLE)
         for name in layout.categories
@@ -134,10 +134,10 @@ def _made_up(layout: Layout) -> Any:
     return frame_of(numbers, layout.numbers, dates | texts)
 
 
-def _moments_between(rng: np.random.Generator, column: ColumnPlan) -> Array:
+def _timestamps_between(rng: np.random.Generator, column: ColumnPlan) -> Array:
     """Dates in the range of the training rows, missing where some were."""
     seconds = rng.uniform(float(column.low or 0.0), float(column.high or 0.0), _SAMPLE)
-    moments = seconds.astype("datetime64[s]").astype("datetime64[us]")
+    timestamps = seconds.astype("datetime64[s]").astype("datetime64[us]")
     if column.n_missing:
-        moments[rng.random(_SAMPLE) < 0.1] = "NaT"
-    return moments
+        timestamps[rng.random(_SAMPLE) < 0.1] = "NaT"
+    return timestamps

@@ -197,8 +197,8 @@ def _dates(rows: FitRows) -> list[str]:
     if not dates or rows.times is not None:
         return []
     return [
-        f"dates are features: {', '.join(dates)}. With --time {dates[0]} it is none, and the latest negatives choose "
-        "the threshold."
+        f"dates are features: {', '.join(dates)}. --time {dates[0]} removes the column from the features, "
+        "and lets the latest negatives choose the threshold."
     ]
 
 

@@ -12,7 +12,7 @@ from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
 from taufpl.cli._layout import Layout
 from taufpl.cli._matrices import is_number
-from taufpl.cli._tables import arrow, doubles_of, moments_of
+from taufpl.cli._tables import arrow, doubles_of, timestamps_of
 from taufpl.operators import LARGEST_VALUE
 from taufpl.preprocessing import first_too_large
 
@@ -43,7 +43,7 @@ def frame_of_batches(file: DataFile, batches: list[Any], layout: Layout, first_r
             matrix[start:stop, place] = _doubles(file, name, batch.column(name), first_row + start)
         check_finite(file, names, matrix[start:stop], first_row + start)
         for name, values in dates.items():
-            values[start:stop] = _moments(file, name, batch.column(name), first_row + start)
+            values[start:stop] = _timestamps(file, name, batch.column(name), first_row + start)
         for name, values in texts.items():
             values[start:stop] = _texts(batch.column(name))
         start = stop
@@ -79,7 +79,7 @@ def texts_as_planned(file: DataFile, table: Any, layout: Layout) -> Any:
 def _date_in(text: str) -> Any:
     """A date of NumPy, or None for anything else."""
     try:
-        return moments_of(arrow().array([text]))[0]
+        return timestamps_of(arrow().array([text]))[0]
     except ValueError:
         return None
 
@@ -125,9 +125,9 @@ def _doubles(file: DataFile, name: str, values: Any, first_row: int) -> Vector:
         raise ValueError(f"{file.name}, column {name!r}: is of type {values.type}, not numbers.") from error
 
 
-def _moments(file: DataFile, name: str, values: Any, first_row: int) -> Array:
+def _timestamps(file: DataFile, name: str, values: Any, first_row: int) -> Array:
     try:
-        return moments_of(values)
+        return timestamps_of(values)
     except (ValueError, NotImplementedError) as error:
         for row, value in enumerate(values.to_pylist(), first_row + 1):
             if value is not None and (not isinstance(value, str) or _date_in(value) is None):

@@ -10,7 +10,7 @@ import numpy as np
 
 from taufpl._records import read_record
 from taufpl._types import RowIndices, Vector
-from taufpl.cli._tables import arrow, doubles_of, guess_type, moments_of
+from taufpl.cli._tables import arrow, doubles_of, guess_type, timestamps_of
 from taufpl.persistence import ModelHeader
 from taufpl.preprocessing import ColumnPlan, plan_numbers, plan_texts, seconds_of, unused
 
@@ -118,7 +118,7 @@ def _plan(name: str, values: Any) -> ColumnPlan:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return _plan_doubles(name, "number", doubles_of(values))
     if types.is_date(kind) or types.is_timestamp(kind):
-        return _plan_doubles(name, "date", seconds_of(moments_of(values)))
+        return _plan_doubles(name, "date", seconds_of(timestamps_of(values)))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind) or types.is_string_view(kind):
         return _plan_texts(name, values)
     if types.is_binary(kind) or types.is_large_binary(kind):

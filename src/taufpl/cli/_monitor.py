@@ -53,7 +53,7 @@ def monitor_command(
     negatives is ever wrong with probability at most delta, however long it watches. The change detector finds a recent
     rise much sooner after a good past; while FPR keeps to the tolerance it is wrong at most once in --run-length
     negatives, on average. Exit code 3 says that either was raised, and the output says which; 0 that the rows ended
-    without one. Rows of stdin are judged as they come, one a line.
+    without one. Rows of stdin are evaluated as they come, one a line.
     """
     loaded = open_model(model)
     watch = FPRMonitor(loaded.tau if tau is None else tau, loaded.delta if delta is None else delta, run_length)

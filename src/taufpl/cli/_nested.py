@@ -1,11 +1,10 @@
-"""Models held against each other on the rows of one file: each row is judged once, by models that have not seen it."""
+"""Models held against each other on the rows of one file: each row is scored once, by models that have not seen it."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from taufpl.estimators.screening import watching
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedModel:
+class EvaluatedModel:
     """The decisions of a model on every row of a file, each made by a fit without the rows of its fold."""
 
     name: str
@@ -29,20 +28,20 @@ class JudgedModel:
     guaranteed: tuple[bool, ...]  # of each fit
     caveats: tuple[str, ...]
     strategies: tuple[str, ...]
-    seconds: float  # of all fits
+    seconds: float  # of planning the columns, fitting and predicting in all folds
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Evaluation:
     """Rows that count, their classes and folds, and what each model says of them.
 
-    Of rows that belong together, and of copies, one of each class counts.
+    Of the rows of a group or, without groups, of the copies of a row, one of each class counts.
     """
 
     is_positive: Mask
-    counts: Mask
+    is_counted: Mask
     folds: RowIndices
-    models: tuple[JudgedModel, ...]
+    models: tuple[EvaluatedModel, ...]
 
     @property
     def n_folds(self) -> int:
@@ -50,39 +49,35 @@ class Judgement:
         return int(self.folds.max()) + 1
 
 
-def judge(source: SourceRows, options: FitOptions, models: list[str], n_folds: int, move: Move) -> Judgement:
-    """Fit every model without each fold, preprocessing and threshold included, and let it judge the rows of the fold.
+def evaluate(source: SourceRows, options: FitOptions, models: list[str], n_folds: int, move: Move) -> Evaluation:
+    """Fit every model without each fold, preprocessing and threshold included, and let it decide on the fold's rows.
 
-    Rows of one group, and copies of a row, lie in the same fold.
+    Rows of one group or, without groups, copies of a row lie in the same fold.
     """
     is_positive = source.y == source.positive
     units = _units(source, options)
-    folds = _deal(source, units, is_positive, n_folds, options.seed)
-    n_fits = len(models) * n_folds
-    judged = []
+    folds = _assign_folds(source, units, is_positive, n_folds, options.seed)
+    evaluated = []
     for place, name in enumerate(models):
-        own = partial(_move_from, move, place * n_folds, n_fits)
-        judged.append(_judge_model(source, replace(options, model=name), folds, n_folds, own))
-    move(n_fits, n_fits, "done")
+        own_move = steps_within(move, place, len(models), name)
+        evaluated.append(_evaluate_model(source, replace(options, model=name), folds, n_folds, own_move))
+    move(len(models), len(models), "done")
     _, first = np.unique(np.column_stack((units, is_positive)), axis=0, return_index=True)
-    return Judgement(is_positive, np.isin(np.arange(folds.size), first), folds, tuple(judged))
+    return Evaluation(is_positive, np.isin(np.arange(folds.size), first), folds, tuple(evaluated))
 
 
-def _move_from(move: Move, start: int, n_fits: int, n_done: float, _: float, text: str) -> None:
-    """Move a bar over all fits by the steps of one model, before which some fits were done."""
-    move(start + n_done, n_fits, text)
-
-
-def _judge_model(source: SourceRows, options: FitOptions, folds: RowIndices, n_folds: int, move: Move) -> JudgedModel:
+def _evaluate_model(
+    source: SourceRows, options: FitOptions, folds: RowIndices, n_folds: int, move: Move
+) -> EvaluatedModel:
     """The decisions of one model on all rows."""
     began, flagged, found = time.perf_counter(), np.zeros(folds.size, np.bool_), []
     for fold in range(n_folds):
-        text = f"{options.model}, fold {fold + 1} of {n_folds}"
+        text = f"fold {fold + 1} of {n_folds}"
         move(fold, n_folds, text)
         with watching(steps_within(move, fold, n_folds, text)):
-            head, flagged[folds == fold] = _judge_fold(source, options, folds == fold)
+            head, flagged[folds == fold] = _evaluate_fold(source, options, folds == fold)
         found.append((head.evidence_, str(head.strategy_)))
-    return JudgedModel(
+    return EvaluatedModel(
         options.model,
         flagged,
         tuple(bool(evidence.guaranteed) for evidence, _ in found),
@@ -92,7 +87,7 @@ def _judge_model(source: SourceRows, options: FitOptions, folds: RowIndices, n_f
     )
 
 
-def _judge_fold(source: SourceRows, options: FitOptions, held_out: Mask) -> tuple[Any, Mask]:
+def _evaluate_fold(source: SourceRows, options: FitOptions, held_out: Mask) -> tuple[Any, Mask]:
     """A model without some rows, and which of them it flags."""
     rows = np.flatnonzero(~held_out)
     y = source.y[rows]
@@ -119,8 +114,8 @@ def _units(source: SourceRows, options: FitOptions) -> RowIndices:
     return alone if copies is None else np.where(copies < 0, copies.max() + 1 + alone, copies)
 
 
-def _deal(source: SourceRows, units: RowIndices, is_positive: Mask, n_folds: int, seed: int) -> RowIndices:
-    """The fold of each row: units are dealt out at random, those with positives and the others each by turns."""
+def _assign_folds(source: SourceRows, units: RowIndices, is_positive: Mask, n_folds: int, seed: int) -> RowIndices:
+    """The fold of each row: units with positives, and the others, are spread evenly and at random."""
     codes, places = np.unique(units, return_inverse=True)
     has_positive = np.zeros(codes.size, np.bool_)
     has_positive[places[is_positive]] = True

@@ -83,8 +83,8 @@ def progress_bar(text: str) -> Iterator[Move]:
         yield move
 
 
-def steps_within(move: Move, n_done: int, n_steps: int, text: str) -> Callable[[int, int, str], None]:
-    """A watcher of a fit that is itself one step, the next one."""
+def steps_within(move: Move, n_done: int, n_steps: int, text: str) -> Move:
+    """A function that moves the bar by parts of one step, the next one."""
     return lambda part, parts, what: move(n_done + part / parts, n_steps, f"{text}: {what}")
 
 

@@ -173,7 +173,7 @@ def doubles_of(values: Any) -> Vector:
     return doubles
 
 
-def moments_of(values: Any) -> Array:
+def timestamps_of(values: Any) -> Array:
     """Dates of pyarrow, or texts that are dates, as those of NumPy to the microsecond; a time zone becomes UTC.
 
     A text that is no date is a ValueError.
@@ -181,8 +181,8 @@ def moments_of(values: Any) -> Array:
     pa, zone = arrow(), getattr(values.type, "tz", None)
     if not pa.types.is_temporal(values.type):
         values, zone = _parsed_dates(values), None
-    moments: Array = values.cast(pa.timestamp("us", zone), safe=False).to_numpy(zero_copy_only=False)
-    return moments.astype("datetime64[us]")
+    timestamps: Array = values.cast(pa.timestamp("us", zone), safe=False).to_numpy(zero_copy_only=False)
+    return timestamps.astype("datetime64[us]")
 
 
 def _parsed_dates(texts: Any) -> Any:

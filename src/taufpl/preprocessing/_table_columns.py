@@ -182,8 +182,8 @@ def _read_objects(values: Array, name: str) -> Column:
     present = [None if is_missing(each) else each for each in items]
     types = {type(each) for each in present if each is not None}
     if all(issubclass(each, date | np.datetime64) for each in types):
-        moments = np.array([np.datetime64("NaT") if each is None else _in_utc(each) for each in present])
-        return Column("date", seconds_of(moments.astype("datetime64[us]")), name)
+        timestamps = np.array([np.datetime64("NaT") if each is None else _in_utc(each) for each in present])
+        return Column("date", seconds_of(timestamps.astype("datetime64[us]")), name)
     if all(issubclass(each, Real | Decimal | np.bool_) for each in types):
         numbers = np.array([np.nan if each is None else float(each) for each in present])
         return _numbers(numbers, "bool" if types and types <= {bool, np.bool_} else name)
@@ -217,9 +217,9 @@ def _with_gaps(values: Array, missing: Mask) -> Array:
     return changed
 
 
-def seconds_of(moments: Array) -> Vector:
+def seconds_of(timestamps: Array) -> Vector:
     """Dates of NumPy in seconds since the beginning of 1970, to the microsecond; NaN where one is missing."""
-    exact = moments.astype("datetime64[us]")
+    exact = timestamps.astype("datetime64[us]")
     return np.where(np.isnat(exact), np.nan, exact.view(np.int64) / 1e6)
 
 
