@@ -18,6 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taufpl import ScreeningClassifier
+from taufpl.estimators import ArrayTable
+from taufpl.estimators._reading import read_units
 from taufpl.estimators.screening import EFFORTS, StackedScorer, _candidates, watching
 from taufpl.exceptions import PositiveLabelWarning, TooFewNegativesWarning
 from taufpl.preprocessing import TableEncoder
@@ -102,10 +104,8 @@ def test_weights_are_those_of_a_logistic_regression_on_scores_of_unseen_rows():
     n_seen = np.zeros(len(y))
     models = {member.name: member for member in scorer.members_}
     assert list(models) == ["square", "bayes"]
-    from taufpl.estimators import ArrayTable
-
-    table = ArrayTable(Z, np.flatnonzero(y == 1), np.flatnonzero(y == 0))
-    for fold, held_out in enumerate(scorer.first_division(table)):
+    table = ArrayTable(np.column_stack((X, X**2)), np.flatnonzero(y == 1), np.flatnonzero(y == 0))
+    for fold, held_out in enumerate(scorer.first_division(scorer.encoded_table(table))):
         others = np.setdiff1d(np.arange(len(y)), held_out)
         n_seen[held_out] += 1
         for column, (name, estimator) in enumerate(candidates):
@@ -195,11 +195,8 @@ def test_groups_are_never_on_both_sides():
     screen = ScreeningClassifier(0.1, **CHEAP).fit(X, y, groups=groups)
     train = screen.training_rows(y, groups)
     assert not set(groups[train]) & set(groups[np.setdiff1d(np.arange(1600), train)])
-    from taufpl.estimators import ArrayTable
-    from taufpl.estimators._reading import read_units
-
     table = ArrayTable(X, np.flatnonzero(y == 1), np.flatnonzero(y == 0), read_units(groups, None, 1600))
-    folds = screen.estimator_.first_division(table)
+    folds = screen.estimator_.first_division(screen.estimator_.encoded_table(table))
     for place, fold in enumerate(folds):
         others = np.concatenate([each for other, each in enumerate(folds) if other != place])
         assert not set(groups[fold]) & set(groups[others])
@@ -236,7 +233,7 @@ def test_wrong_candidates(candidates, message):
 )
 def test_candidates_of_each_effort(monkeypatch, effort, installed, names):
     monkeypatch.setattr(_candidates, "find_spec", lambda name: name if name in installed else None)
-    found = _candidates.find_candidates("auto", EFFORTS[effort], 0.01, is_sparse=False)
+    found = _candidates.find_candidates("auto", _candidates.Task(EFFORTS[effort], 0.01, 5, is_sparse=False))
     assert [each.name for each in found] == names
 
 
@@ -270,6 +267,42 @@ def test_several_tolerances_and_pickles():
     assert screen.thresholds_[0] < screen.thresholds_[1] == screen.threshold_
     loaded = pickle.loads(pickle.dumps(screen))
     np.testing.assert_array_equal(loaded.decision_function(X), screen.decision_function(X))
+
+
+class Broken(GaussianNB):
+    def predict_proba(self, X):
+        return np.full((len(X), 2), np.nan)
+
+
+def test_candidates_that_give_no_scores_are_named():
+    X, y = rings(600, np.random.default_rng(16))
+    with pytest.raises(ValueError, match="candidate 'mine' must give every row one finite score"):
+        ScreeningClassifier(0.05, effort="fast", candidates=[("mine", Broken())]).fit(X, y)
+    with pytest.raises(ValueError, match="cannot be called 'stack'"):
+        ScreeningClassifier(0.05, effort="fast", candidates=[("stack", GaussianNB())]).fit(X, y)
+
+
+def test_copies_of_positives_do_not_flatter():
+    """Noise cannot be found, however often the same positives come again: all copies are in one fold."""
+    rng = np.random.default_rng(17)
+    X = rng.normal(size=(1060, 4))
+    rows = np.concatenate((np.arange(1000), np.repeat(np.arange(1000, 1060), 10)))
+    forest = [RandomForestClassifier(20)]
+    screen = ScreeningClassifier(0.05, **FAST, candidates=forest).fit(X[rows], (rows >= 1000).astype(int))
+    assert screen.evidence_.n_positive == 60
+    assert screen.evidence_.tpr_estimate < 0.2
+    assert screen.leaderboard_.recall.max() < 0.25
+
+
+def test_recall_of_noise_is_not_flattered():
+    """Parts of a stack spread their scores more than their mean does: each needs a threshold of its own."""
+    rng = np.random.default_rng(18)
+    told = []
+    for seed in range(4):
+        X, y = rng.normal(size=(1000, 4)), np.repeat([0, 1], [700, 300])
+        forest = {"effort": "fast", "candidates": [RandomForestClassifier(20)], "random_state": seed}
+        told.append(ScreeningClassifier(0.05, **forest).fit(X, y).evidence_.tpr_estimate)
+    assert np.mean(told) < 0.06
 
 
 def test_a_single_positive_tells_no_recall():

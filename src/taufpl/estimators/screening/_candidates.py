@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 
 from taufpl._extras import require
 from taufpl.estimators._classifier import TauFPLClassifier
+from taufpl.estimators.screening._leaderboard import STACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,24 @@ class Effort:
         return self.n_folds * self.n_repeats
 
 
+# Features that a split of the first boosting looks at, in wide tables; half as many for that of larger trees.
+_MOST_FEATURES = 100
+
 EFFORTS = {
     "fast": Effort(3, 1, n_trees=150, n_rounds=125, learning_rate=0.08, n_boosters=1, deep=False),
     "normal": Effort(5, 1, n_trees=300, n_rounds=250, learning_rate=0.04, n_boosters=1, deep=True),
     "best": Effort(5, 2, n_trees=600, n_rounds=250, learning_rate=0.04, n_boosters=2, deep=True),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What scorers are made for."""
+
+    effort: Effort
+    tau: float
+    n_features: int
+    is_sparse: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,36 +68,39 @@ class Candidate:
     make: Callable[[int], Any]
 
 
-def _boosting(effort: Effort, tau: float, seed: int) -> Any:
+def _boosting(task: Task, seed: int) -> Any:
     return HistGradientBoostingClassifier(
-        learning_rate=effort.learning_rate,
-        max_iter=effort.n_rounds,
+        learning_rate=task.effort.learning_rate,
+        max_iter=task.effort.n_rounds,
         max_leaf_nodes=15,
-        max_features=0.6,
+        max_features=min(0.6, _MOST_FEATURES / task.n_features),
         early_stopping=False,
         random_state=seed,
     )
 
 
-def _deep_boosting(effort: Effort, tau: float, seed: int) -> Any:
+def _deep_boosting(task: Task, seed: int) -> Any:
     """Larger trees on fewer features: other mistakes than those of many small trees."""
-    return _boosting(effort, tau, seed).set_params(
-        learning_rate=2 * effort.learning_rate, max_leaf_nodes=31, max_features=0.3, min_samples_leaf=10
+    return _boosting(task, seed).set_params(
+        learning_rate=2 * task.effort.learning_rate,
+        max_leaf_nodes=31,
+        max_features=min(0.3, _MOST_FEATURES / 2 / task.n_features),
+        min_samples_leaf=10,
     )
 
 
-def _forest(kind: Any, effort: Effort, tau: float, seed: int) -> Any:
-    return kind(effort.n_trees // effort.n_models, random_state=seed)
+def _forest(kind: Any, task: Task, seed: int) -> Any:
+    return kind(task.effort.n_trees // task.effort.n_models, random_state=seed)
 
 
-def _linear(effort: Effort, tau: float, seed: int) -> Any:
-    return TauFPLClassifier(tau, threshold="train", random_state=seed)
+def _linear(task: Task, seed: int) -> Any:
+    return TauFPLClassifier(task.tau, threshold="train", random_state=seed)
 
 
-def _lightgbm(effort: Effort, tau: float, seed: int) -> Any:
+def _lightgbm(task: Task, seed: int) -> Any:
     return require("lightgbm", "boost", "for the candidate 'lightgbm'").LGBMClassifier(
-        learning_rate=effort.learning_rate,
-        n_estimators=effort.n_rounds,
+        learning_rate=task.effort.learning_rate,
+        n_estimators=task.effort.n_rounds,
         num_leaves=15,
         colsample_bytree=0.6,
         subsample=0.8,
@@ -94,10 +111,10 @@ def _lightgbm(effort: Effort, tau: float, seed: int) -> Any:
     )
 
 
-def _xgboost(effort: Effort, tau: float, seed: int) -> Any:
+def _xgboost(task: Task, seed: int) -> Any:
     return require("xgboost", "boost", "for the candidate 'xgboost'").XGBClassifier(
-        learning_rate=1.5 * effort.learning_rate,
-        n_estimators=effort.n_rounds,
+        learning_rate=1.5 * task.effort.learning_rate,
+        n_estimators=task.effort.n_rounds,
         max_depth=5,
         colsample_bylevel=0.6,
         subsample=0.8,
@@ -106,10 +123,10 @@ def _xgboost(effort: Effort, tau: float, seed: int) -> Any:
     )
 
 
-def _catboost(effort: Effort, tau: float, seed: int) -> Any:
+def _catboost(task: Task, seed: int) -> Any:
     return require("catboost", "boost", "for the candidate 'catboost'").CatBoostClassifier(
-        learning_rate=2 * effort.learning_rate,
-        iterations=effort.n_rounds,
+        learning_rate=2 * task.effort.learning_rate,
+        iterations=task.effort.n_rounds,
         depth=5,
         thread_count=1,
         random_seed=seed,
@@ -118,7 +135,7 @@ def _catboost(effort: Effort, tau: float, seed: int) -> Any:
     )
 
 
-_KNOWN: dict[str, Callable[[Effort, float, int], Any]] = {
+_KNOWN: dict[str, Callable[[Task, int], Any]] = {
     "boosting": _boosting,
     "deep boosting": _deep_boosting,
     "forest": partial(_forest, RandomForestClassifier),
@@ -132,13 +149,13 @@ _KNOWN: dict[str, Callable[[Effort, float, int], Any]] = {
 _BOOSTERS = ("lightgbm", "catboost", "xgboost")
 
 
-def find_candidates(wanted: Any, effort: Effort, tau: float, *, is_sparse: bool) -> list[Candidate]:
+def find_candidates(wanted: Any, task: Task) -> list[Candidate]:
     """The scorers that `candidates=` stands for; on sparse rows "auto" is the linear ranking alone."""
     if isinstance(wanted, str) and wanted == "auto":
-        wanted = ["linear"] if is_sparse else [*_boosters(effort), "forest", "extra trees"]
+        wanted = ["linear"] if task.is_sparse else [*_boosters(task.effort), "forest", "extra trees"]
     if not wanted:
         raise ValueError("candidates must be 'auto' or a list of names and estimators; got an empty one.")
-    found = [_candidate(each, effort, tau) for each in wanted]
+    found = [_candidate(each, task) for each in wanted]
     names = [each.name for each in found]
     return [
         Candidate(f"{each.name} {names[:place].count(each.name) + 1}", each.make)
@@ -153,11 +170,13 @@ def _boosters(effort: Effort) -> list[str]:
     return [*(installed[: effort.n_boosters] or ["boosting"]), *(["deep boosting"] if effort.deep else [])]
 
 
-def _candidate(given: Any, effort: Effort, tau: float) -> Candidate:
+def _candidate(given: Any, task: Task) -> Candidate:
     if isinstance(given, str):
         if given not in _KNOWN:
             raise ValueError(f"candidates must be names among {', '.join(_KNOWN)}, or estimators; got {given!r}.")
-        return Candidate(given, partial(_KNOWN[given], effort, tau))
+        return Candidate(given, partial(_KNOWN[given], task))
+    if isinstance(given, tuple) and given and given[0] == STACK:
+        raise ValueError(f"a candidate cannot be called {STACK!r}, which is all of them together.")
     name, estimator = given if isinstance(given, tuple) and len(given) == 2 else (type(given).__name__, given)
     _check_classifier(estimator)
     return Candidate(str(name), partial(_clone_with_seed, estimator))

@@ -15,7 +15,7 @@ from taufpl._extras import require
 from taufpl.estimators._libraries import is_a, learns_on_cluster
 from taufpl.estimators._log_odds import log_odds
 from taufpl.estimators.remote import BlockTable, ModelScore, RemoteLearner, fit_where_rows_are, remote_learner
-from taufpl.estimators.screening._candidates import EFFORTS, Candidate, find_candidates
+from taufpl.estimators.screening._candidates import EFFORTS, Candidate, Task, find_candidates
 from taufpl.estimators.screening._leaderboard import STACK, Standing
 from taufpl.estimators.screening._member import StackMember
 from taufpl.estimators.screening._progress import current_watcher
@@ -43,7 +43,7 @@ def cluster_candidates(scorer: Any) -> list[Candidate]:
                 "ScreeningClassifier learns on a cluster by LightGBM and XGBoost, and neither is installed. Install "
                 "them, here and on the workers, with: pip install 'taufpl[boost]'"
             )
-    found = find_candidates(wanted, EFFORTS[scorer.effort], scorer.tau, is_sparse=False)
+    found = find_candidates(wanted, Task(EFFORTS[scorer.effort], scorer.tau, 1, is_sparse=False))
     return [Candidate(each.name, partial(_for_cluster, each)) for each in found]
 
 

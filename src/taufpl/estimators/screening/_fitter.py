@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._sklearn import safe_indexing
-from taufpl._types import Vector
 from taufpl.estimators._clone_fitter import CloneFitter
 from taufpl.estimators.screening._stack import StackedScorer, can_divide
-from taufpl.thresholding import ArraySample
 
 
 class StackFitter(CloneFitter):
@@ -23,17 +20,14 @@ class StackFitter(CloneFitter):
             model.training_rows_ = table.rows
         return model
 
-    def unseen_positives(self, model: StackedScorer, train: Any) -> ArraySample | None:
-        """Scores by the part of the stack without the fold of each positive, one of each group.
+    def unseen_parts(self, model: StackedScorer, train: Any) -> list[tuple[Any, Any]] | None:
+        """The part of the stack without a fold, with the positives of the fold, one of each group or set of copies.
 
         A stack of remote rows has no folds.
         """
-        if not train.in_memory or not can_divide(train):
+        encoded = model.encoded_table(train) if train.in_memory else None
+        if encoded is None or not can_divide(encoded):
             return None
-        drawn = train.units.one_each(train.positive_rows, model.seed_)
-        parts: list[Vector] = []
-        for fold, held_out in enumerate(model.first_division(train)):
-            own = np.intersect1d(train.rows[held_out], drawn, assume_unique=True)
-            if own.size:
-                parts.append(model.of_fold(fold).decision_function(safe_indexing(train.X, own)))
-        return ArraySample(np.concatenate(parts))
+        drawn = encoded.units.one_each(encoded.positive_rows, model.seed_)
+        own = [np.intersect1d(fold, drawn, assume_unique=True) for fold in model.first_division(encoded)]
+        return [(model.of_fold(fold), train.part(train.rows[places])) for fold, places in enumerate(own) if places.size]

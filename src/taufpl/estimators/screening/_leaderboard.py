@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._types import Mask, Vector
+from taufpl._types import Vector
 from taufpl.thresholding import USUAL_DELTA, share_interval, top_threshold
 
 STACK = "stack"
@@ -32,16 +32,15 @@ class Standing:
         return self.candidate == STACK
 
 
-def standing(name: str, scores: Vector, is_positive: Mask, tau: float, weight: float, seconds: float) -> Standing:
+def standing(name: str, positive: Vector, negative: Vector, tau: float, weight: float, seconds: float) -> Standing:
     """The standing of a candidate by scores of rows that it has not seen.
 
     The recall is that of the exact quantile: at most a share tau of the negatives lies above it. It is unknown
     where the scores are.
     """
-    if np.isnan(scores).any():
+    if np.isnan(positive).any():
         return Standing(name, weight=weight, seconds=seconds)
-    n_caught = int(np.sum(scores[is_positive] > top_threshold(scores[~is_positive], tau)))
-    n_positive = int(is_positive.sum())
+    n_caught, n_positive = int(np.sum(positive > top_threshold(negative, tau))), positive.size
     low, high = share_interval(n_caught, n_positive, USUAL_DELTA)
     return Standing(name, n_caught / n_positive, low, high, weight, seconds)
 

@@ -61,13 +61,19 @@ class StackMember:
         return replace(self, models=self.models[own], centers=self.centers[own], scales=self.scales[own])
 
 
-def fit_fold(model: Any, Z: Any, is_positive: Mask, train: RowIndices, held_out: RowIndices) -> FoldFit:
+def fit_fold(name: str, model: Any, Z: Any, is_positive: Mask, train: RowIndices, held_out: RowIndices) -> FoldFit:
     """Fit a candidate on some encoded rows, and score those of its fold."""
     began = time.perf_counter()
     # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used.
     with threadpool_limits(1):
-        model.fit(Z[train], is_positive[train].astype(np.intp))
-        scores = log_odds(model, Z[held_out])
+        try:
+            model.fit(Z[train], is_positive[train].astype(np.intp))
+            scores = log_odds(model, Z[held_out])
+        except Exception as error:
+            error.add_note(f"The candidate was {name!r}.")
+            raise
+    if scores.shape != held_out.shape or not np.isfinite(scores).all():
+        raise ValueError(f"candidate {name!r} must give every row one finite score; it gave NaN, infinity, or several.")
     negative = scores[~is_positive[held_out]]
     center, scale = float(negative.mean()), float(negative.std())
     # Scores that are all the same say nothing, and stay as they are.

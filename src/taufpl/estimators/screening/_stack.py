@@ -13,12 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl._types import Array, Matrix, RowIndices, Vector
+from taufpl._row_hashes import copies_among
+from taufpl._sklearn import Interval, StrOptions, fit_context, safe_indexing
+from taufpl._types import Array, Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, indexed
-from taufpl.estimators._reading import in_memory, read_units, split_labels
-from taufpl.estimators.screening._candidates import EFFORTS, Candidate, find_candidates
+from taufpl.estimators._reading import Units, in_memory, read_units, split_labels
+from taufpl.estimators.screening._candidates import EFFORTS, Candidate, Task, find_candidates
 from taufpl.estimators.screening._leaderboard import STACK, Standing, standing
 from taufpl.estimators.screening._member import FoldFit, StackMember, fit_fold
 from taufpl.estimators.screening._progress import current_watcher
@@ -112,12 +113,13 @@ class StackedScorer(PredictionMixin, BaseEstimator):
             if hasattr(self.encoder_, name):
                 setattr(self, name, getattr(self.encoder_, name))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        table = ArrayTable(Z, labels.positive_rows, labels.negative_rows, read_units(groups, None, len(y)))
-        effort = EFFORTS[self.effort]
-        candidates = find_candidates(self.candidates, effort, self.tau, is_sparse=not self.encoder_.columns_)
+        is_positive = np.isin(np.arange(len(y)), labels.positive_rows)
+        table = _with_copies_as_units(Z, is_positive, read_units(groups, None, len(y)).groups)
+        task = Task(EFFORTS[self.effort], self.tau, Z.shape[1], not self.encoder_.columns_)
+        candidates = find_candidates(self.candidates, task)
         parts = self._divisions(table)
-        fits = self._fit_folds(candidates, parts, Z, table.is_positive)
-        self._stack(candidates, fits, parts, table.is_positive)
+        fits = self._fit_folds(candidates, parts, Z, is_positive)
+        self._stack(candidates, fits, parts, table)
         return self
 
     def _fit_table(self, table: Any) -> Self:
@@ -138,9 +140,15 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         parts = table.split(EFFORTS[self.effort].n_folds, self.seed_ + repeat)
         return [(train.rows, held_out.rows) for train, held_out in parts.pairs]
 
-    def first_division(self, table: ArrayTable) -> list[RowIndices]:
-        """Places of the rows of each fold of one division, among the rows of the table that was fitted on."""
-        return [np.searchsorted(table.rows, held_out) for _, held_out in self._division(table, 0)]
+    def encoded_table(self, table: ArrayTable) -> ArrayTable:
+        """The rows of the table that was fitted on, encoded, with the units that no fold tears apart."""
+        Z = self.encoder_.transform(safe_indexing(table.X, table.rows))
+        groups = table.units.groups
+        return _with_copies_as_units(Z, table.is_positive, None if groups is None else groups[table.rows])
+
+    def first_division(self, encoded: ArrayTable) -> list[RowIndices]:
+        """The rows of each fold of one division of the encoded table."""
+        return [held_out for _, held_out in self._division(encoded, 0)]
 
     def _fit_folds(
         self, candidates: list[Candidate], parts: list[tuple[RowIndices, RowIndices]], Z: Any, is_positive: Any
@@ -150,7 +158,7 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         work = Parallel(n_jobs=self.n_jobs, return_as="generator")
         watcher, done = current_watcher(self.verbose), []
         fits = work(
-            delayed(fit_fold)(candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
+            delayed(fit_fold)(candidate.name, candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
             for candidate, fold, train, held_out in jobs
         )
         for (candidate, fold, *_), fitted in zip(jobs, fits, strict=True):
@@ -164,9 +172,10 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         candidates: list[Candidate],
         fits: list[list[FoldFit]],
         parts: list[tuple[RowIndices, RowIndices]],
-        is_positive: Any,
+        table: ArrayTable,
     ) -> None:
         """Join the candidates; those whose weight is not positive are left out."""
+        is_positive = table.is_positive
         scores = np.zeros((is_positive.size, len(candidates)))
         n_repeats = EFFORTS[self.effort].n_repeats
         for column, own in enumerate(fits):
@@ -183,12 +192,16 @@ class StackedScorer(PredictionMixin, BaseEstimator):
             scores = np.full_like(scores, np.nan)
         seconds = [sum(fitted.seconds for fitted in own) for own in fits]
         names = [candidate.name for candidate in candidates]
-        rows = zip(names, scores.T, weights.tolist(), seconds, strict=True)
-        self.standings_: list[Standing] = [
-            standing(name, own, is_positive, self.tau, weight, spent) for name, own, weight, spent in rows
+        columns = [
+            *zip(names, scores.T, weights.tolist(), seconds, strict=True),
+            (STACK, scores @ weights, 1.0, sum(seconds)),
         ]
-        stacked = scores @ weights
-        self.standings_.append(standing(STACK, stacked, is_positive, self.tau, 1.0, sum(seconds)))
+        # One row of each unit counts: others say the same again.
+        drawn = [table.units.one_each(rows, self.seed_) for rows in (table.positive_rows, table.negative_rows)]
+        self.standings_: list[Standing] = [
+            standing(name, own[drawn[0]], own[drawn[1]], self.tau, weight, spent)
+            for name, own, weight, spent in columns
+        ]
 
     def of_fold(self, fold: int) -> StackedScorer:
         """The part of the stack that has not seen the rows of a fold."""
@@ -220,6 +233,13 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         accepted.sparse = accepted.allow_nan = accepted.categorical = accepted.string = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _with_copies_as_units(Z: Any, is_positive: Mask, groups: Array | None) -> ArrayTable:
+    """Encoded rows as a table; without groups, copies of a row are a unit, or folds would know their rows by heart."""
+    if groups is None and (codes := copies_among(Z)) is not None:
+        groups = np.where(codes < 0, np.arange(codes.size) + codes.max() + 1, codes)
+    return ArrayTable(Z, np.flatnonzero(is_positive), np.flatnonzero(~is_positive), Units(groups))
 
 
 def can_divide(table: ArrayTable) -> bool:

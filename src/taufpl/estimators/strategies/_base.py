@@ -84,8 +84,8 @@ class Fitter(ABC):
     def scores(self, model: Any, table: Any) -> Scores:
         """Scores of these rows, higher for the positive class."""
 
-    def unseen_positives(self, model: Any, train: Any) -> Sample | None:
-        """Scores of the positives by parts of the model that have not seen them; None where there are no such parts."""
+    def unseen_parts(self, model: Any, train: Any) -> list[tuple[Any, Any]] | None:
+        """Parts of the model, each with positives that it has not seen; None where there are no such parts."""
         return None
 
     def is_linear(self, model: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,9 +32,8 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         scale = largest(scores.negative)
         # Late ones tell more of tomorrow than early ones; a few that are held out with their groups tell little.
         enough = 1 if table.is_ordered else min(_MANY, train.n_positive_units)
-        unseen = scores.positive if held_out.n_positive >= max(1, enough) else fitter.unseen_positives(model, train)
-        if unseen is not None:
-            evidence = tuple(each.with_recall(unseen) for each in evidence)
+        if held_out.n_positive >= max(1, enough):
+            evidence = tuple(each.with_recall(scores.positive) for each in evidence)
         else:
             evidence = _with_recall(fitter, train, held_out, model, evidence, plan)
         return Outcome((model,), evidence, scale).without_guarantee(held_out.copies(train))
@@ -56,24 +55,32 @@ def _with_recall(
 ) -> tuple[Evidence, ...]:
     """Evidence with the recall by folds over the positives.
 
-    A fold's model is fitted without the positives of the fold, the same negatives as before choose its threshold, and
-    the positives of the fold are counted above it.
+    A fold's model is fitted without the positives of the fold, unless the fit has left such models. The same negatives
+    as before choose its threshold, and the positives of the fold are counted above it: a threshold of another model
+    would flatter or blame it.
     """
-    n_folds, n_fitted = recall_folds(train.n_positive_units, plan)
-    if not n_folds:
+    count = partial(_count_caught, fitter=fitter, negatives=held_out, ranks=[each.rank for each in evidence])
+    unseen, (n_folds, n_fitted) = fitter.unseen_parts(model, train), recall_folds(train.n_positive_units, plan)
+    if unseen is not None:
+        counts = [count(*pair) for pair in unseen]
+    elif n_folds:
+        with train.positive_folds(n_folds, n_fitted, plan.seed) as parts:
+            counts = list(parts.map(partial(_refit_and_count, fitter=fitter, near=model, count=count)))
+    else:
         return evidence
-    ranks = [each.rank for each in evidence]
-    count = partial(_count_caught, fitter=fitter, negatives=held_out, near=model, ranks=ranks)
-    with train.positive_folds(n_folds, n_fitted, plan.seed) as parts:
-        *caught, n_counted = np.sum(list(parts.map(count)), axis=0).tolist()
+    *caught, n_counted = np.sum(counts, axis=0).tolist()
     return tuple(each.with_caught(own, n_counted) for each, own in zip(evidence, caught, strict=True))
 
 
-def _count_caught(
-    train: Table, fold: Table, *, fitter: Fitter, negatives: Table, near: Any, ranks: list[int | None]
+def _refit_and_count(
+    train: Table, fold: Table, *, fitter: Fitter, near: Any, count: Callable[..., list[int]]
 ) -> list[int]:
+    """The counts of a fold for which there is no model yet."""
+    return count(fitter.fit(train, near), fold)
+
+
+def _count_caught(model: Any, fold: Table, *, fitter: Fitter, negatives: Table, ranks: list[int | None]) -> list[int]:
     """How many positives of a fold lie above each threshold of a model fitted without them, and how many there are."""
-    model = fitter.fit(train, near)
     negative = fitter.scores(model, negatives).negative
     # Without a rank the threshold is infinite.
     thresholds = [math.inf if rank is None else negative.at_rank(rank) for rank in ranks]
