@@ -43,7 +43,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from recall_data import BREAST_CANCER, DIGITS, Split, divided, read, recall
-from screening_tables import AUTOGLUON, REFERENCE, TAUS, Results, draw, print_tables
+from screening_tables import AUTOGLUON, EFFORTS, REFERENCE, TAUS, Results, draw, print_tables
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
 from taufpl.estimators import StackedScorer
 from taufpl.thresholding import negatives_needed
@@ -220,11 +220,7 @@ METHODS: dict[str, Method] = {
     "logistic regression": ranked(logistic),
     "TauFPLClassifier": linear,
     "boosting": ranked(boosting),
-    **{
-        f"{effort}{', boost' if boost else ''}": stack(effort, boost)
-        for boost in (False, True)
-        for effort in ("fast", "normal", "best")
-    },
+    **{f"{effort}{', boost' if boost else ''}": stack(effort, boost) for boost in (False, True) for effort in EFFORTS},
     "np: boosting": guaranteed(boosting_under_np),
     "np: normal": guaranteed(flagship, boost=False),
     "np: normal, boost": guaranteed(flagship),

@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 TAUS = (0.001, 0.01, 0.05)
 REFERENCE, AUTOGLUON = "LightGBM, tuned and bagged", "AutoGluon"
 GUARANTEED = "np: "
+EFFORTS = ("fast", "normal", "best")
 Cells = dict[str, list[int]]
 
 
@@ -58,15 +59,13 @@ def signed(value: float, error: float) -> str:
 
 
 def sizes(cells: Cells) -> str:
-    n_splits = sorted({len(splits) for splits in cells.values()})
-    return f"{len(cells)} sets, {' or '.join(map(str, n_splits))} splits each"
+    n_splits = sum(len(splits) for splits in cells.values())
+    return f"{len(cells)} sets, {n_splits} splits in all"
 
 
 def print_comparison(results: Results, methods: Sequence[str], rival: str, title: str) -> None:
     """Mean recalls, differences to a rival with standard errors over the sets, and ratios of processor seconds."""
-    cells = results.cells(*methods)
-    if not cells:
-        return
+    cells = results.cells(rival)
     print(f"\n### {title}: {sizes(cells)}\n")
     columns = [percent(tau) for tau in TAUS]
     print(f"| | {' | '.join(columns)} | {' | '.join(f'{c}, difference' for c in columns)} | CPU | median | most |")
@@ -93,46 +92,52 @@ def print_sets(results: Results, methods: Sequence[str]) -> None:
 
 
 def print_guaranteed(results: Results) -> None:
-    """What is left under the guarantee, over the runs in which the negatives suffice for it."""
+    """What is left under the guarantee, on the splits that all have and where the negatives suffice for it."""
     methods = results.methods(guaranteed=True)
-    if not methods:
+    rankings = [method.removeprefix(GUARANTEED) for method in methods]
+    cells = results.cells(*methods, *rankings)
+    if not methods or not cells:
         return
-    print("\n### Under the guarantee: threshold chosen on training rows, rates on test rows\n")
+    print(f"\n### Under the guarantee, threshold chosen on training rows, rates on test rows: {sizes(cells)}\n")
     print("| | tau | runs | recall | without guarantee | FPR / tau, mean | runs with FPR > tau |\n" + "|---" * 7 + "|")
-    for method in methods:
-        ranking = method.removeprefix(GUARANTEED)
+    for method, ranking in zip(methods, rankings, strict=True):
         for place, tau in enumerate(TAUS):
-            runs = [
-                (record["recall"][place], record["fpr"][place], results.records[name, number, ranking]["recall"][place])
-                for (name, number, own), record in results.records.items()
-                if own == method and record["recall"][place] is not None and (name, number, ranking) in results.records
+            pairs = [
+                (results.records[name, number, method], results.records[name, number, ranking])
+                for name, splits in cells.items()
+                for number in splits
             ]
+            runs = [(own["recall"][place], own["fpr"][place], free["recall"][place]) for own, free in pairs]
+            runs = [run for run in runs if run[0] is not None]
             if runs:
                 recalls, rates, free = np.array(runs).T
                 shown = f"{short(recalls.mean())} | {short(free.mean())} | {rates.mean() / tau:.2f}"
                 print(f"| {ranking} | {percent(tau)} | {len(runs)} | {shown} | {int((rates > tau).sum())} |")
 
 
+def covering(results: Results, base: str) -> list[str]:
+    """The rankings that have run wherever this one has."""
+    wanted = results.cells(base)
+    return [method for method in results.methods(guaranteed=False) if results.cells(method, base) == wanted]
+
+
 def print_tables(results: Results) -> None:
     ranking = results.methods(guaranteed=False)
-    everywhere = [method for method in ranking if method != AUTOGLUON]
-    if REFERENCE in ranking:
-        print_comparison(results, everywhere, REFERENCE, "Rankings, against tuned LightGBM")
-    if AUTOGLUON in ranking:
-        print_comparison(results, ranking, AUTOGLUON, "Rankings, against AutoGluon")
+    for rival in (REFERENCE, AUTOGLUON):
+        if rival in ranking:
+            print_comparison(results, covering(results, rival), rival, f"Rankings, against {rival}")
     print_guaranteed(results)
     print_sets(results, ranking)
 
 
 def draw(results: Results, folder: Path) -> None:
     """Differences to the reference with standard errors, and cost against mean recall."""
-    methods = [method for method in results.methods(guaranteed=False) if method != AUTOGLUON]
-    cells = results.cells(*methods)
-    if REFERENCE not in methods or not cells:
+    methods, cells = covering(results, REFERENCE), results.cells(REFERENCE)
+    if REFERENCE not in methods:
         return
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     base, cost = (results.means(key, REFERENCE, cells) for key in ("recall", "seconds"))
-    rows = [method for method in methods if method != REFERENCE]
+    rows = [method for method in methods if method.startswith(EFFORTS)]
     for place, tau in enumerate(TAUS):
         columns = [(results.means("recall", method, cells) - base)[:, place] for method in rows]
         heights = np.arange(len(rows)) + 0.2 * (place - 1)
@@ -142,15 +147,18 @@ def draw(results: Results, folder: Path) -> None:
     left.set_yticks(range(len(rows)), rows)
     left.invert_yaxis()
     left.set(xlabel=f"recall less that of {REFERENCE}", title=f"Mean over {len(cells)} sets, standard errors")
-    left.legend()
-    for method in methods:
-        ratio = results.means("seconds", method, cells).sum() / cost.sum()
+    figure.legend(loc="outside upper center", ncols=len(TAUS))
+    for method in (REFERENCE, *rows):
+        ratio = float(np.median(results.means("seconds", method, cells) / cost))
         own = float(results.means("recall", method, cells).mean())
         right.semilogx(ratio, own, "o", color="black" if method == REFERENCE else "C3")
-        right.annotate(method, (ratio, own), xytext=(5, 4), textcoords="offset points", fontsize=8)
-    right.set(xlabel=f"processor seconds over those of {REFERENCE}", ylabel="mean recall at the three tolerances")
+        right.annotate(method, (ratio, own), xytext=(0, 7), ha="center", textcoords="offset points", fontsize=8)
+    right.set(
+        xlabel=f"median ratio of processor seconds to {REFERENCE}",
+        ylabel="mean recall at the three tolerances",
+    )
     right.set_title("Cost and recall")
-    right.margins(x=0.35, y=0.1)
+    right.margins(x=0.2, y=0.15)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "screening.png", dpi=120)
     plt.close(figure)
