@@ -135,7 +135,7 @@ def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vec
     usual = (np.abs(decisions) < np.finfo(np.float64).max) & np.isfinite(found)
     error = float(np.max(np.abs(found - model.threshold - decisions)[usual], initial=0.0))
     reach = float(np.max(np.abs(decisions[usual]), initial=0.0)) + abs(model.threshold if usual.any() else 0.0)
-    bound = max(score_rounding(reach), getattr(model.head, "_score_rounding", 0.0), graph.error)
+    bound = max(score_rounding(reach), getattr(model.head, "_score_rounding", 0.0))
     graph.single = graph.single or error > bound
     rounding = max(bound, score_rounding(reach, np.float32), 4.0 * error) if graph.single else bound
     differs = (found > model.threshold) != (decisions > 0)
@@ -149,7 +149,7 @@ def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vec
 
 def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: float) -> list[tuple[str, int]]:
     """Add the outputs `label` and `score`; their names and types come back."""
-    threshold = finite(model.threshold + (rounding if graph.single or graph.error else 0.0))
+    threshold = finite(model.threshold + (rounding if graph.single else 0.0))
     score = graph.add("Sub", total, graph.constant(threshold, "threshold"), hint=OUTPUTS[1])
     is_positive = graph.cast(graph.add("Greater", score, graph.constant(0.0, "zero")), graph.types.INT64)
     # Integers, whole floats and booleans become integers: there is nothing else but texts.
@@ -165,6 +165,6 @@ def _notes(graph: Graph, model: UnwrappedModel, rounding: float) -> dict[str, st
         "taufpl.model": type(model.head).__name__,
         "taufpl.tau": str(getattr(model.head, "tau", "")),
         "taufpl.threshold": repr(model.threshold),
-        "taufpl.precision": "float32" if graph.single or graph.error else "float64",
+        "taufpl.precision": "float32" if graph.single else "float64",
         "taufpl.rounding": repr(rounding),
     }

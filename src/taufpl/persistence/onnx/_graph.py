@@ -42,8 +42,7 @@ class Graph:
     """Nodes, constants and inputs, each with a name of its own, and a sample to try them out on.
 
     `opset` is the version of the standard operators; `feed` holds the sample, an array for each input; `single` says
-    whether a part of the graph computes in single precision, and `error` bounds what of that comes to the score where
-    it is known.
+    whether a part of the graph computes in single precision.
     """
 
     def __init__(self, opset: int) -> None:
@@ -51,7 +50,6 @@ class Graph:
         self.types = self.onnx.TensorProto
         self.opset = opset
         self.single = False
-        self.error = 0.0
         self.feed: dict[str, NDArray[Any]] = {}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
