@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.persistence._tree_nodes import TreeNodes, check_nodes
+from taufpl.persistence._tree_nodes import TreeNodes, check_features
 from taufpl.persistence.boosting._text import BoosterText, numbers, plain_texts, require_that
 
 _OBJECTIVES = ("binary:logistic", "binary:logitraw", "binary:hinge")
@@ -154,9 +154,8 @@ def _tree(tree: dict[str, Any], n_features: int) -> tuple[dict[str, Any], TreeNo
         arrays[name] = np.where(is_leaf, -1, number[arrays[name]])
     # Deleted nodes are gone, and leaves ask for no feature.
     arrays["split_indices"] = np.where(is_leaf, 0, arrays["split_indices"])
-    nodes = _nodes(arrays, is_leaf)
-    check_nodes(nodes, n_features)
-    return _written(arrays, is_leaf, n_features), nodes
+    check_features(arrays["split_indices"][~is_leaf], n_features)
+    return _written(arrays, is_leaf, n_features), _nodes(arrays, is_leaf)
 
 
 def _written(arrays: dict[str, Any], is_leaf: Any, n_features: int) -> dict[str, Any]:
