@@ -19,8 +19,11 @@ import dask.array as da
 import dask.dataframe as dd
 import pandas as pd
 from lightgbm import DaskLGBMClassifier, LGBMClassifier
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from xgboost import XGBClassifier
 from xgboost.dask import DaskXGBClassifier
 
@@ -189,13 +192,33 @@ def test_a_fitted_classifier_gets_a_threshold_where_fresh_rows_are(client, name,
     assert found.recalibrate(X[y == 0]).evidence_.n_negative == np.sum(y == 0)
 
 
-def test_probabilities_of_xgboost_are_told_apart_beyond_single_precision():
+class Rows(TransformerMixin, BaseEstimator):
+    """Keeps nothing of a fit, which scikit-learn takes for none."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: make_pipeline("passthrough", Rows(), model),
+        lambda model: make_pipeline(GridSearchCV(make_pipeline(Rows(), model), {}, cv=2)),
+        lambda model: FrozenEstimator(make_pipeline(Rows(), model)),
+    ],
+    ids=["alone", "pipeline", "search", "frozen"],
+)
+def test_probabilities_of_xgboost_are_told_apart_beyond_single_precision(wrap):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 3))
     y = (X[:, 0] > 0).astype(int)
     model = XGBClassifier(n_estimators=300, learning_rate=0.3, colsample_bytree=0.4, min_child_weight=0.0).fit(X, y)
     margins = model.predict(X, output_margin=True)
-    found = NeymanPearsonClassifier(model, 0.1, cv="prefit").fit(X, y)
+    found = NeymanPearsonClassifier(wrap(model).fit(X, y), 0.1, cv="prefit").fit(X, y)
     scores = found.decision_function(X) + found.threshold_
     assert np.unique(scores).size == np.unique(margins).size > np.unique(model.predict_proba(X)[:, 1]).size
     np.testing.assert_allclose(scores, 1 / (1 + np.exp(-margins.astype(float))), rtol=1e-12)

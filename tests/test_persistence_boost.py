@@ -139,8 +139,8 @@ def test_graphs_decide_alike(model):
     fresh = at_thresholds(model.estimator_)
     label, score = session.run(["label", "score"], {"X": fresh})
     np.testing.assert_array_equal(label, model.predict(fresh))
-    is_single = type(model.estimator_).__module__.startswith("xgboost")
-    np.testing.assert_allclose(score, model.decision_function(fresh), rtol=0, atol=1e-6 if is_single else 1e-12)
+    np.testing.assert_allclose(score, model.decision_function(fresh), rtol=0, atol=1e-12)
+    assert session.get_modelmeta().custom_metadata_map["taufpl.precision"] == "float64"
 
 
 def test_the_first_class_may_be_the_positive_one():

@@ -47,6 +47,8 @@ MEMBERS = [
     ("boosting", HistGradientBoostingClassifier(max_iter=8, max_features=0.3)),
     ("logistic", make_pipeline(StandardScaler(), LogisticRegression())),
     ("tree", DecisionTreeClassifier(max_depth=2)),
+    ("steep boosting behind a scaler", make_pipeline(StandardScaler(), xgboost(learning_rate=5.0))),
+    ("forest behind a scaler", make_pipeline(StandardScaler(), RandomForestClassifier(8))),
 ]
 
 

@@ -2,8 +2,12 @@
 
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._classifier import TauFPLClassifier
-from taufpl.estimators._clone_fitter import known_positive, last_step, steps_and_last, transformed
-from taufpl.estimators._libraries import local_model as local_model
+from taufpl.estimators._clone_fitter import known_positive
+from taufpl.estimators._libraries import (
+    BOOSTERS as BOOSTERS,
+    library_of as library_of,
+    local_model as local_model,
+)
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SOLVER_CONSTRAINTS,
@@ -15,6 +19,7 @@ from taufpl.estimators._linear import (
     train_threshold,
     warn_not_converged,
 )
+from taufpl.estimators._log_odds import LEAST_SHARE as LEAST_SHARE
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._predictions import scores_of
@@ -23,6 +28,7 @@ from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import reg_grid
+from taufpl.estimators._steps import last_step, steps_and_last, transformed
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from taufpl._sklearn import BaseSearchCV, check_method_params, check_sample_weight, routing_enabled, safe_indexing
 from taufpl._types import Array
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, scores_of
+from taufpl.estimators._steps import last_step
 from taufpl.estimators._table import Scores
 from taufpl.estimators.strategies import Fitter
 from taufpl.operators import to_numpy
@@ -92,32 +93,6 @@ class CloneFitter(Fitter):
     def has_scale(self, model: Any) -> bool:
         """Not if scores are linear: shrinkage makes those of fewer rows smaller."""
         return not self.is_linear(model)
-
-
-def last_step(model: Any) -> Any:
-    """The model itself, or the last step of a pipeline."""
-    return model[-1] if isinstance(model, Pipeline) else model
-
-
-def steps_and_last(model: Any) -> tuple[tuple[Any, ...], Any]:
-    """The fitted transformers before the last estimator of pipelines, searches and freezers, and that estimator."""
-    steps: tuple[Any, ...] = ()
-    while True:
-        if isinstance(model, Pipeline):
-            steps += tuple(step for _, step in model.steps[:-1])
-            model = model.steps[-1][1]
-        elif isinstance(model, BaseSearchCV):
-            check_is_fitted(model)
-            model = model.best_estimator_
-        elif isinstance(model, FrozenEstimator):
-            model = model.estimator
-        else:
-            return steps, model
-
-
-def transformed(steps: tuple[Any, ...], X: Any) -> Any:
-    """Rows after fitted steps."""
-    return make_pipeline(*steps).transform(X) if steps else X
 
 
 def find_own(model: Any) -> Any:

@@ -6,7 +6,9 @@ from typing import Any
 
 from sklearn.frozen import FrozenEstimator
 
+LIGHTGBM = ("lightgbm.sklearn", "LGBMClassifier")
 XGBOOST = ("xgboost.sklearn", "XGBClassifier")
+BOOSTERS = (LIGHTGBM, XGBOOST, ("xgboost.sklearn", "XGBRFClassifier"), ("catboost.core", "CatBoostClassifier"))
 DASK_XGBOOST = ("xgboost.dask", "DaskXGBClassifier")
 DASK_LIGHTGBM = ("lightgbm.dask", "DaskLGBMClassifier")
 
@@ -14,6 +16,11 @@ DASK_LIGHTGBM = ("lightgbm.dask", "DaskLGBMClassifier")
 def is_a(model: Any, *names: tuple[str, str]) -> bool:
     """Whether the class of a model, or one that it is derived from, has one of these names in its module."""
     return any((kind.__module__, kind.__name__) in names for kind in type(model).__mro__)
+
+
+def library_of(model: Any) -> str:
+    """The package whose `predict` a model has: a class derived from one of a library may have its own."""
+    return getattr(getattr(type(model), "predict", None), "__module__", "").partition(".")[0]
 
 
 def learns_on_cluster(model: Any) -> bool:

@@ -8,8 +8,12 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from taufpl._types import Vector
+from taufpl.estimators._libraries import library_of
+from taufpl.estimators._steps import steps_and_last, transformed
 
-# What makes `predict` give log-odds, by the package of the classifier: probabilities of XGBoost are in single precision
+# Probabilities below this count as this.
+LEAST_SHARE = float(np.finfo(np.float64).eps)
+# What makes `predict` give log-odds, by the library of the classifier: probabilities of XGBoost are in single precision
 # and tie near 1, where a small tolerance looks.
 _RAW: dict[str, dict[str, Any]] = {
     "lightgbm": {"raw_score": True},
@@ -23,15 +27,14 @@ def log_odds(model: Any, X: Any) -> Vector:
 
     A forest of T trees of which a share p votes for 1 has log((p T + 1/2) / ((1 - p) T + 1/2)), which is finite.
     """
-    package = type(model).__module__.partition(".")[0]
-    if package in _RAW:
-        return np.asarray(model.predict(X, **_RAW[package]), dtype=np.float64).ravel()
+    steps, model = steps_and_last(model)
+    X, library = transformed(steps, X), library_of(model)
+    if library in _RAW:
+        return np.asarray(model.predict(X, **_RAW[library]), dtype=np.float64).ravel()
     if isinstance(model, RandomForestClassifier | ExtraTreesClassifier):
         votes = len(model.estimators_) * model.predict_proba(X)
         return np.log((votes[:, 1] + 0.5) / (votes[:, 0] + 0.5))
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X), dtype=np.float64)
-    shares = np.asarray(model.predict_proba(X))
-    least = np.finfo(shares.dtype if shares.dtype.kind == "f" else np.float64).eps
-    shares = np.clip(shares.astype(np.float64), least, 1.0)
+    shares = np.clip(np.asarray(model.predict_proba(X), dtype=np.float64), LEAST_SHARE, 1.0)
     return np.log(shares[:, 1] / shares[:, 0])

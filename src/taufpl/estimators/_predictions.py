@@ -14,7 +14,9 @@ from sklearn.utils import indexable
 
 from taufpl._sklearn import check_y, num_samples
 from taufpl._types import Array, Vector
-from taufpl.estimators._libraries import XGBOOST, is_a
+from taufpl.estimators._libraries import XGBOOST, is_a, library_of
+from taufpl.estimators._log_odds import log_odds
+from taufpl.estimators._steps import steps_and_last
 from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_numpy
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -102,11 +104,12 @@ def _scores_in_memory(model: Any, X: Any, positive: Any) -> Vector:
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         if scores.ndim == 1:
             return scores if model.classes_[1] == positive else -scores
-    elif is_a(model, XGBOOST) and model.objective == "binary:logistic":
-        # Its probabilities are of single precision, in which many of the highest are the same.
-        shares = expit(np.asarray(model.predict(X, output_margin=True), dtype=np.float64))
-        return shares if model.classes_[1] == positive else 1.0 - shares
     elif hasattr(model, "predict_proba"):
+        last = steps_and_last(model)[1]
+        if library_of(last) == "xgboost" and last.objective == "binary:logistic":
+            # Its probabilities are of single precision, in which many of the highest are the same.
+            shares = expit(log_odds(model, X))
+            return shares if model.classes_[1] == positive else 1.0 - shares
         scores = np.asarray(model.predict_proba(X), dtype=np.float64)
     else:
         raise TypeError(

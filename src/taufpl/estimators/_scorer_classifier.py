@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._types import Mask, Vector
-from taufpl.estimators._clone_fitter import known_positive, last_step
+from taufpl.estimators._clone_fitter import known_positive
 from taufpl.estimators._linear import score_rounding
 from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, mean_scores, scores_of
+from taufpl.estimators._steps import last_step
 from taufpl.estimators._thresholded import ThresholdedMixin, forget
 from taufpl.estimators.strategies import Outcome
 from taufpl.operators import to_numpy

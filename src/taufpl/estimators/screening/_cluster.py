@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
 
 from taufpl._extras import require
-from taufpl.estimators._libraries import is_a, learns_on_cluster
+from taufpl.estimators._libraries import LIGHTGBM, XGBOOST, is_a, learns_on_cluster
 from taufpl.estimators._log_odds import log_odds
 from taufpl.estimators.remote import BlockTable, ModelScore, RemoteLearner, fit_where_rows_are, remote_learner
 from taufpl.estimators.screening._candidates import EFFORTS, Candidate, Task, find_candidates
@@ -54,9 +54,9 @@ def _for_cluster(candidate: Candidate, seed: int) -> Any:
         return model
     # There `n_jobs` is the number of threads of a worker, as None says.
     params = {**model.get_params(), "n_jobs": None}
-    if is_a(model, ("lightgbm.sklearn", "LGBMClassifier")):
+    if is_a(model, LIGHTGBM):
         return require("lightgbm", "boost", "for the candidate 'lightgbm'").DaskLGBMClassifier(**params)
-    if is_a(model, ("xgboost.sklearn", "XGBClassifier")):
+    if is_a(model, XGBOOST):
         params.pop("objective")
         return require("xgboost.dask", "boost", "for the candidate 'xgboost'").DaskXGBClassifier(**params)
     raise TypeError(

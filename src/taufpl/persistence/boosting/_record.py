@@ -8,17 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._extras import require
+from taufpl.estimators import BOOSTERS, library_of
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence.boosting import _catboost, _lightgbm, _xgboost
 from taufpl.persistence.boosting._text import BoosterText
 
 _FORMATS: dict[str, Any] = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
-_CLASSES = {
-    "lightgbm.sklearn.LGBMClassifier": "LGBMClassifier",
-    "xgboost.sklearn.XGBClassifier": "XGBClassifier",
-    "xgboost.sklearn.XGBRFClassifier": "XGBRFClassifier",
-    "catboost.core.CatBoostClassifier": "CatBoostClassifier",
-}
+_CLASSES = {".".join(name): name[1] for name in BOOSTERS}
 # Attributes that the trees bring with them, or that are nothing but a log of the training.
 _WITH_TREES = ("_Booster", "_object", "_class_map", "_best_score", "_evals_result", "evals_result_")
 _IMPORTANCES = "_prediction_values_change"  # of CatBoost, computed after a fit
@@ -55,8 +51,7 @@ class BoosterRecord:
     @classmethod
     def of(cls, model: Any) -> BoosterRecord:
         """The record of an estimator."""
-        kind = class_of(model)
-        library = kind.partition(".")[0]
+        library = library_of(model)
         if library == "catboost":
             state, is_fitted = {"_init_params": model.get_params()}, model.is_fitted()
             if (importances := getattr(model, _IMPORTANCES, None)) is not None:
@@ -66,7 +61,7 @@ class BoosterRecord:
             is_fitted = model.__sklearn_is_fitted__()
         text = _read(library, _FORMATS[library].write(model)).text.encode() if is_fitted else None
         array = None if text is None else np.frombuffer(text, np.uint8)
-        return cls(kind, state, array, hasattr(model, "decision_function"))
+        return cls(class_of(model), state, array, hasattr(model, "decision_function"))
 
     def restore(self, max_bytes: int) -> Any:
         """The estimator, once its text has been checked."""
@@ -99,7 +94,7 @@ def is_booster(model: Any) -> bool:
 
 def booster_trees(model: Any) -> BoosterText:
     """The trees of a fitted estimator as far as its predictions use them, and the score before the first."""
-    library = class_of(model).partition(".")[0]
+    library = library_of(model)
     return _FORMATS[library].as_predicted(model, _read(library, _FORMATS[library].write(model)))
 
 

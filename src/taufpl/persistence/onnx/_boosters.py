@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from taufpl.estimators import library_of
 from taufpl.exceptions import ExportError
 from taufpl.persistence._tree_nodes import leaf
 from taufpl.persistence._unwrap import PipelineScorer
@@ -40,19 +41,15 @@ def add_raw_score(graph: Graph, model: Any, source: ColumnTensor) -> str:
     return _raw_score(graph, model, source)[0]
 
 
-def _is_xgboost(model: Any) -> bool:
-    return type(model).__module__.startswith("xgboost.")
-
-
 def _raw_score(graph: Graph, model: Any, source: ColumnTensor) -> tuple[str, float]:
     """The raw score, and what it is to be multiplied by to be log-odds."""
     found = booster_trees(model)
     if not found.trees:
         raise ExportError(f"{type(model).__name__} has no trees: there is nothing to export.")
-    if _is_xgboost(model):
+    if library_of(model) == "xgboost":
         return _add_margin(graph, found, _with_missing(graph, source.name, float(model.missing))), 1.0
     tensor = source.name
-    if type(model).__module__.startswith("catboost."):
+    if library_of(model) == "catboost":
         tensor = single_precision(graph, tensor)
     else:
         is_zero = graph.add("LessOrEqual", graph.add("Abs", tensor), graph.constant(_ZERO))

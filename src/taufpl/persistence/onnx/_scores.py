@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from taufpl.estimators import KernelScorer
+from taufpl.estimators import LEAST_SHARE, KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import visit
 from taufpl.persistence._unwrap import PipelineScorer
@@ -15,8 +15,6 @@ from taufpl.persistence.onnx._converters import add_scorer
 from taufpl.persistence.onnx._graph import Columns, Graph
 from taufpl.persistence.onnx._steps import TensorVisitor
 from taufpl.persistence.onnx._trees import add_trees
-
-_LEAST = float(np.finfo(np.float64).eps)
 
 
 def add_score(visitor: TensorVisitor, scorer: PipelineScorer, features: Columns) -> str:
@@ -49,12 +47,12 @@ def _add_stack(visitor: TensorVisitor, stack: PipelineScorer, features: Columns)
 def _add_log_odds(visitor: TensorVisitor, scorer: PipelineScorer, features: Columns) -> str:
     """Add what `taufpl.estimators.log_odds` computes."""
     graph = visitor.graph
-    if is_booster(scorer.final) and not scorer.steps:
-        return add_raw_score(graph, scorer.final, graph.matrix(features, scorer.final))
+    if is_booster(scorer.final):
+        return add_raw_score(graph, scorer.final, graph.matrix(visit(scorer.steps, features, visitor), scorer.final))
     score = add_score(visitor, scorer, features)
-    if isinstance(scorer.final, RandomForestClassifier | ExtraTreesClassifier) and not scorer.steps:
+    if isinstance(scorer.final, RandomForestClassifier | ExtraTreesClassifier):
         return _add_ratio(graph, score, len(scorer.final.estimators_), added=0.5)
-    return score if hasattr(scorer.final, "decision_function") else _add_ratio(graph, score, 1.0, least=_LEAST)
+    return score if hasattr(scorer.final, "decision_function") else _add_ratio(graph, score, 1.0, least=LEAST_SHARE)
 
 
 def _add_ratio(graph: Graph, share: str, count: float, *, added: float = 0.0, least: float = 0.0) -> str:
