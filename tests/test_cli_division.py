@@ -58,7 +58,8 @@ def test_what_held_out_rows_hold_decides_nothing(table, tmp_path):
     other, other_model = fit(tmp_path, changed)
     assert kinds(other.document) == kinds(plain.document)
     assert kinds(plain.document)["flat"] == kinds(plain.document)["row"] == ("dropped", 0)
-    assert "column 'c' holds numbers in the rows that the model learns from, and other texts" in other.err
+    assert "column 'c' holds numbers in the rows that the model learns from, and other values" in other.err
+    assert "(1, the first is 'none at all'), where it counts as missing." in other.err
     np.testing.assert_array_equal(model.model[-1].coef_, other_model.model[-1].coef_)
     # The same in a row that trains does decide: a text makes a column of texts.
     train = np.setdiff1d(np.arange(N), rows)

@@ -5,6 +5,7 @@ import datetime
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -24,6 +26,7 @@ from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifie
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._pipelines import FitOptions, _steps
 from taufpl.cli._training import load_training
+from taufpl.exceptions import ExportError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 
@@ -176,6 +179,47 @@ def test_other_types_and_infinite_values_are_refused_by_name(change, words):
     if "inf" in words:
         with pytest.raises(ValueError, match=words):
             TableEncoder().fit(TABLE.assign(**change))
+
+
+@pytest.mark.parametrize("column", [lambda x: pd.Series(x, dtype=object), lambda x: pl.Series(x, dtype=pl.Object)])
+def test_rare_values_of_another_type_count_as_missing(column):
+    numbers, days = [7, True, 2.5, Decimal(4), None] * 8, [datetime.date(2024, 1, 1 + day % 28) for day in range(40)]
+
+    def table(c, d):
+        frame = pd.DataFrame if isinstance(column([]), pd.Series) else pl.DataFrame
+        return frame({"c": column(c), "d": column(d)})
+
+    encoder = TableEncoder().fit(table(numbers, days))
+    assert [column.kind for column in encoder.columns_] == ["number", "date"]
+    # A text is no number, even if it reads as one: fit would have made a category of it.
+    odd = table([7, "unknown", "7", *numbers[3:]], days)
+    with pytest.warns(UserWarning, match=r"'c' holds numbers.*\(2, the first is 'unknown'\)") as caught:
+        found = encoder.transform(odd)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(found, encoder.transform(table([7, None, None, *numbers[3:]], days)))
+    with pytest.warns(UserWarning, match=r"'d' holds dates.*\(1, the first is \[3\]\)"):
+        found = encoder.transform(table(numbers, [[3], *days[1:]]))
+    np.testing.assert_array_equal(found, encoder.transform(table(numbers, [None, *days[1:]])))
+    with pytest.raises(ValueError, match=r"column 'c' must hold numbers.*got 'unknown'"):
+        encoder.transform(table(["unknown", None] * 20, days))
+
+
+def test_a_rare_text_among_numbers_fails_no_fit():
+    """Each fold sees the text in its training rows, or in the others."""
+    y = np.arange(400) % 4 == 0
+    X = pd.DataFrame({"a": RNG.normal(size=400) + y, "c": RNG.integers(0, 10, 400).astype(object)})
+    X.loc[5, "c"] = "unknown"
+    words = "'c' holds numbers.*the first is 'unknown'"
+    model = ScreeningClassifier(0.1, threshold="cross", effort="fast", candidates=[GaussianNB()], random_state=0)
+    with pytest.warns(UserWarning, match=words):
+        model.fit(X, y)
+    several = NeymanPearsonClassifier(
+        make_pipeline(TableEncoder(), LINEAR), 0.1, threshold="oob", n_rounds=4, random_state=0
+    )
+    with pytest.warns(UserWarning, match=words):
+        several.fit(X, y)
+    with pytest.raises(ExportError, match="'c' holds values of several types, and is a category and a number"):
+        to_onnx(several, X)
 
 
 def test_what_is_dropped_is_not_read_again():

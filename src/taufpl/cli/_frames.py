@@ -14,7 +14,7 @@ from taufpl.cli._layout import Layout
 from taufpl.cli._matrices import is_number
 from taufpl.cli._tables import arrow, doubles_of, timestamps_of
 from taufpl.operators import LARGEST_VALUE
-from taufpl.preprocessing import first_too_large
+from taufpl.preprocessing import first_too_large, odd_values_note
 
 
 def frame_of(numbers: Matrix, names: list[str], others: dict[str, Array]) -> Any:
@@ -66,12 +66,11 @@ def texts_as_planned(file: DataFile, table: Any, layout: Layout) -> Any:
             read = pa.array([_date_in(text) for text in texts], pa.timestamp("us"))
         else:
             read = pa.array([_number_in(text) for text in texts], pa.float64())
+        odd = [text for text, is_read in zip(texts, read.is_valid().to_pylist(), strict=True) if not is_read]
         read = read.take(coded.indices)
-        n_lost, what = read.null_count - values.null_count, "dates" if name in layout.dates else "numbers"
-        note(
-            f"{file.name}: column {name!r} holds {what} in the rows that the model learns from, and other texts in "
-            f"some of the others ({n_lost:,}), where it counts as missing."
-        )
+        if odd:
+            kind, n_odd = "date" if name in layout.dates else "number", read.null_count - values.null_count
+            note(f"{file.name}: {odd_values_note(name, kind, odd[0], n_odd)}")
         table = table.set_column(place, name, read)
     return table
 

@@ -18,6 +18,7 @@ from taufpl.preprocessing._level_encoder import LevelEncoder
 from taufpl.preprocessing._table_columns import (
     as_kind as as_kind,
     first_too_large as first_too_large,
+    odd_values_note as odd_values_note,
     read_column as read_column,
     seconds_of as seconds_of,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ from taufpl.preprocessing._column_plan import ColumnPlan, plan_numbers, plan_tex
 
 # What is expected where a value of another type stands.
 _WORDS = {"number": "numbers", "boolean": "truth values", "category": "texts", "date": "dates"}
+# Python objects that count as values of a kind. A text is no number, whatever it says: in fit, it makes a category.
+_NUMBERS = (Real, Decimal, np.bool_)
+_DATES = (date, np.datetime64)
+_KNOWN = (str, *_NUMBERS, *_DATES)
+_TYPES = {"number": _NUMBERS, "boolean": _NUMBERS, "category": _KNOWN, "date": _DATES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +33,14 @@ class Column:
 
     `kind` is "number", "boolean" or "date", of which the values are doubles (NaN is missing, dates are in seconds since
     the beginning of 1970); "category", of which they are objects, texts or None; or "unused", of a type of which no
-    feature is made. `type` names the type as the frame does.
+    feature is made. `type` names the type as the frame does. `objects` are the Python objects of a column that holds
+    several types, or one of which no feature is made; None is missing.
     """
 
     kind: str
     values: Array
     type: str
+    objects: Sequence[Any] = ()
 
 
 class TableColumns:
@@ -146,7 +154,7 @@ def _read_polars(series: Any) -> Column:
     if name in ("Date", "Datetime"):
         return Column("date", series.dt.epoch("us").to_numpy() / 1e6, name)
     if name in ("Null", "Object"):
-        return _read_objects(np.array([*series.to_list(), None], dtype=object)[:-1], name)
+        return _read_objects(_object_array(series.to_list()), name)
     return _unused(series.dtype, len(series))
 
 
@@ -175,24 +183,33 @@ def _read_objects(values: Array, name: str) -> Column:
     types = {each for each in set(map(type, items)) if not _is_missing_type(each)}
     if types <= {str}:
         return Column("category", values, name) if types else Column("number", np.full(len(items), np.nan), name)
-    known = (str, Real, Decimal, np.bool_, date, np.datetime64)
-    strange = [each for each in types if not issubclass(each, known)]
+    present = [None if _is_missing_object(each) else each for each in items]
+    strange = [each for each in types if not issubclass(each, _KNOWN)]
     if strange:
-        return _unused(strange[0].__name__, len(items))
-    present = [None if is_missing(each) else each for each in items]
+        return Column("unused", np.full(len(items), np.nan), strange[0].__name__, present)
     types = {type(each) for each in present if each is not None}
-    if all(issubclass(each, date | np.datetime64) for each in types):
+    if all(issubclass(each, _DATES) for each in types):
         timestamps = np.array([np.datetime64("NaT") if each is None else _in_utc(each) for each in present])
         return Column("date", seconds_of(timestamps.astype("datetime64[us]")), name)
-    if all(issubclass(each, Real | Decimal | np.bool_) for each in types):
+    if all(issubclass(each, _NUMBERS) for each in types):
         numbers = np.array([np.nan if each is None else float(each) for each in present])
         return _numbers(numbers, "bool" if types and types <= {bool, np.bool_} else name)
     texts = {each: _text_of(each) for each in set(present)}
-    return Column("category", np.array([*(texts[each] for each in present), None], dtype=object)[:-1], name)
+    return Column("category", _object_array([texts[each] for each in present]), name, present)
 
 
 def _is_missing_type(kind: type) -> bool:
     return kind.__name__ in ("NoneType", "NAType", "NaTType")
+
+
+def _is_missing_object(value: Any) -> bool:
+    # An object of another type, such as an array, may have no single answer to whether it equals itself.
+    return _is_missing_type(type(value)) or (isinstance(value, _KNOWN) and is_missing(value))
+
+
+def _object_array(items: Sequence[Any]) -> Array:
+    """An array of one dimension, also where the items are sequences."""
+    return np.array([*items, None], dtype=object)[:-1]
 
 
 def _in_utc(value: Any) -> Any:
@@ -224,13 +241,19 @@ def seconds_of(timestamps: Array) -> Vector:
 
 
 def as_kind(column: Column, kind: str, name: str) -> Array:
-    """The values of a column that a fit has planned as a kind; those of another type are a ValueError.
+    """The values of a column that a fit has planned as a kind; a column of another type is a ValueError.
 
     Truth values count as 0 and 1 where numbers are expected, numbers as texts where levels are, and a column without
-    any value as anything.
+    any value as anything. Among Python objects of which some are of the kind, the others count as missing, with a
+    warning: a rare text among numbers may lie in rows that fit did not see.
     """
     if column.kind == kind or (column.kind in ("number", "boolean") and kind in ("number", "boolean")):
         return column.values
+    kept = [each if isinstance(each, _TYPES[kind]) else None for each in column.objects]
+    odd = [each for each in column.objects if each is not None and not isinstance(each, _TYPES[kind])]
+    if odd and any(each is not None for each in kept):
+        warnings.warn(odd_values_note(name, kind, odd[0], len(odd)), UserWarning, stacklevel=2)
+        return as_kind(_read_objects(_object_array(kept), column.type), kind, name)
     missing = np.array([is_missing(each) for each in column.values.tolist()])
     if column.kind in ("number", "boolean") and kind == "category":
         whole = {"boolean": bool}.get(column.kind, float)
@@ -240,6 +263,14 @@ def as_kind(column: Column, kind: str, name: str) -> Array:
     if column.kind != "unused" and missing.all():
         return np.full(len(missing), None, dtype=object) if kind == "category" else np.full(len(missing), np.nan)
     raise ValueError(f"column {name!r} must hold {_WORDS[kind]}, as it did in fit; got {_first(column)}.")
+
+
+def odd_values_note(name: str, kind: str, first: Any, n_odd: int) -> str:
+    """A sentence on values of other types in a column that was planned as a kind from other rows."""
+    return (
+        f"column {name!r} holds {_WORDS[kind]} in the rows that the model learns from, and other values in rows beside "
+        f"them ({n_odd:,}, the first is {first!r}), where it counts as missing."
+    )
 
 
 def _first(column: Column) -> str:

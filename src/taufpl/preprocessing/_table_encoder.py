@@ -114,7 +114,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         X : dataframe of pandas or polars, array-like or sparse matrix of shape (n_samples, n_features)
             With the columns of `fit`, in their order; whether a frame is of pandas or of polars does not matter. A
-            value of another type, such as a text in a column of numbers, is a ValueError that names both.
+            column of another type, such as texts where numbers are expected, is a ValueError that names both. Among
+            Python objects, single values of another type count as missing, with a UserWarning.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from taufpl._row_hashes import is_missing
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import UnwrappedModel
 from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
-from taufpl.preprocessing import TableEncoder, as_kind, read_column, seconds_of
+from taufpl.preprocessing import ColumnPlan, TableEncoder, as_kind, read_column, seconds_of
 
 # ONNX has no missing texts.
 MISSING_TEXT = ""
@@ -76,14 +77,23 @@ def _planned_kinds(model: UnwrappedModel) -> list[str]:
     """The kind that table encoders have planned for each column; "dropped" where all drop it.
 
     Where something else gets the columns of X, they are taken as they are found. Encoders of several folds may differ
-    in what they drop, never in the kind of a column.
+    in what they drop; where they differ in the kind of a column, no input could serve all of them.
     """
     first = [next(iter((*model.steps, *scorer.steps)), None) for scorer in model.scorers]
     plans = [step.columns_ for step in first if isinstance(step, TableEncoder)]
     if len(plans) < len(first) or not all(plans):
         return [_OPEN] * len(model.names)
-    kinds = [{plan[place].kind for plan in plans} - {"dropped"} for place in range(len(plans[0]))]
-    return [next(iter(each), "dropped") for each in kinds]
+    return [_planned_kind(each) for each in zip(*plans, strict=True)]
+
+
+def _planned_kind(plans: Sequence[ColumnPlan]) -> str:
+    kinds = {plan.kind for plan in plans} - {"dropped"}
+    if len(kinds) > 1 and kinds != {"number", "boolean"}:
+        raise ExportError(
+            f"column {plans[0].name!r} holds values of several types, and is a {' and a '.join(sorted(kinds))} to "
+            "parts of the model: an input of ONNX has one type. Give the column one type, and fit again."
+        )
+    return max(kinds, default="dropped")
 
 
 def _as_fed(column: NDArray[Any]) -> NDArray[Any]:
