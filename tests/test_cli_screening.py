@@ -8,14 +8,17 @@ import pytest
 from scipy import sparse
 from scipy.stats import beta
 from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from cli_cases import command, frame, mixed, succeed, write
-from taufpl import ScreeningClassifier
+from taufpl import NeymanPearsonClassifier, ScreeningClassifier
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._nested import evaluate
 from taufpl.cli._pipelines import FitOptions
 from taufpl.cli._training import read_source
-from taufpl.persistence import load_model
+from taufpl.persistence import load_model, save_model
+from taufpl.preprocessing import TableEncoder
 
 TAU = 0.05
 TARGET = ("--target", "y", "--positive", "fraud")
@@ -66,6 +69,50 @@ def test_decisions_are_those_of_python_on_the_same_rows(place, fitted):
     assert fitted["threshold"] == pytest.approx(ours.threshold_, rel=1e-9)
     assert fitted["guaranteed"] is True
     assert fitted["recall_estimate"] == pytest.approx(ours.evidence_.tpr_estimate)
+
+
+def coded(seed, n=900):
+    """Texts and categories that read as numbers or truth values, with an identifier among them."""
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) % 3 == 0).astype(int)
+    codes = np.array(["01234", "00501", "10115", "80331"])
+    table = pd.DataFrame({"zip": np.where(rng.random(n) < 0.7, codes[2 * y + rng.integers(0, 2, n)], codes[0])})
+    table["number"] = rng.normal(size=n) + 0.5 * y
+    table["flag"] = np.where(rng.random(n) < 0.3 + 0.4 * y, "true", "false")
+    table["key"] = [f"{each:07d}" for each in rng.permutation(n)]
+    table["version"] = rng.choice(["1.0", "2.0", "3.50"], n)
+    table["grade"] = pd.Categorical(rng.integers(1, 4, n) + y.astype(float))
+    table["member"] = rng.random(n) < 0.3 + 0.3 * y
+    table["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D")
+    return table, y
+
+
+def from_python(name):
+    if name == "stack":
+        return ScreeningClassifier(0.1, effort="fast", candidates=[LogisticRegression()], random_state=0)
+    encoded = make_pipeline(TableEncoder(), LogisticRegression())
+    return NeymanPearsonClassifier(encoded, 0.1, threshold=name, random_state=0)
+
+
+@pytest.mark.parametrize("name", ["stack", "cross"])
+def test_a_model_from_python_decides_on_a_file_as_in_python(tmp_path, name):
+    model = from_python(name).fit(*coded(0))
+    save_model(model, tmp_path / "m.skops")
+    new, _ = coded(1)
+    new.loc[::90, "zip"] = "99999"
+    new.loc[::9, "number"] += 100.0
+    flagged = model.predict(new)
+    assert 50 < flagged.sum() < 600
+    for ending in ("csv", "parquet"):
+        data = write(new, tmp_path / f"new.{ending}")
+        done = succeed("predict", tmp_path / "m.skops", data, "-o", tmp_path / "out.csv", "--json")
+        written = pd.read_csv(tmp_path / "out.csv")
+        assert written["decision"].tolist() == flagged.tolist()
+        np.testing.assert_allclose(written["score"], model.decision_function(new), rtol=1e-9, atol=1e-9)
+        assert "column zip: 10 of 900 rows (1.11%) have a level that training never saw, such as '99999'" in done.err
+        unseen = done.document["unseen"]["columns"]
+        assert unseen["number"]["n_above"] >= 100
+        assert {column for column, each in unseen.items() if each["remarkable"]} == {"zip", "number"}
 
 
 def test_evaluate_counts_those_decisions_and_unknown_levels(place, fitted, model):

@@ -17,7 +17,7 @@ from taufpl._types import Array
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
-from taufpl.cli._layout import Layout
+from taufpl.cli._layout import FoundLayout, Layout
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Model
 from taufpl.cli._output import check_output, print_json, working
@@ -106,7 +106,7 @@ def _sample(model: LoadedModel, data: Path | None) -> Any:
     """Rows as the model will get them: some of a file, or made up within the ranges of the training data."""
     if data is not None:
         return next(RowReader(find_data_file(data), model.layout).batches(_SAMPLE)).X
-    if any(column.kind == "open" for column in model.layout.columns):
+    if isinstance(model.layout, FoundLayout):
         if not hasattr(model.model, "feature_names_in_"):
             return len(model.layout.columns)
         raise ValueError(f"{model.path}: does not know the types of its columns; give rows by --data.")

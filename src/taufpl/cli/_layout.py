@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from taufpl._records import read_record
 from taufpl._types import RowIndices, Vector
 from taufpl.cli._tables import arrow, doubles_of, guess_type, timestamps_of
+from taufpl.estimators import NeymanPearsonClassifier, ScreeningClassifier, StackedScorer, last_step
 from taufpl.persistence import ModelHeader
-from taufpl.preprocessing import ColumnPlan, plan_numbers, plan_texts, seconds_of, unused
+from taufpl.preprocessing import ColumnPlan, TableEncoder, plan_numbers, plan_texts, seconds_of, unused
 
-# "open": a column of a model that no command has fitted, taken as it is found.
-KINDS = ("number", "boolean", "date", "category", "dropped", "open")
+KINDS = ("number", "boolean", "date", "category", "dropped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +58,72 @@ class Layout:
         pa = arrow()
         # Whether dates have a time zone is seen when all of a batch are there.
         texts = dict.fromkeys(("category", "date"), pa.string())
-        known = {"number": pa.float64(), "boolean": pa.bool_(), "open": None, **texts}
+        known = {"number": pa.float64(), "boolean": pa.bool_(), **texts}
         return {column.name: known[column.kind] for column in self.used}
 
 
-def layout_of(header: ModelHeader, model: Any) -> Layout:
-    """The layout in a model file, or, of a model that no command has fitted, its columns as they are found.
+@dataclass(frozen=True, slots=True)
+class FoundLayout(Layout):
+    """The columns of a model that no command has fitted, which takes them all, in their order.
 
-    A layout that makes no sense is a ValueError, which says where.
+    Their kind is "open" where the model says nothing of it: then they are taken as they are found.
+    """
+
+    @property
+    def used(self) -> tuple[ColumnPlan, ...]:
+        """All columns: those that an encoder drops are columns of X for scikit-learn."""
+        return self.columns
+
+    def types(self) -> dict[str, Any]:
+        """The types that columns of a CSV file are read as; what texts are, no guess may change."""
+        pa = arrow()
+        known = {"number": pa.float64(), "boolean": pa.bool_(), "category": pa.string()}
+        # An identifier that was a text is one, although it is dropped.
+        return {
+            column.name: pa.string() if column.n_levels is not None else known.get(column.kind)
+            for column in self.columns
+        }
+
+
+def layout_of(header: ModelHeader, model: Any) -> Layout:
+    """The layout in a model file, or, of a model that no command has fitted, what its encoder knows of its columns.
+
+    Without an encoder columns are taken as they are found. A layout that makes no sense is a ValueError, which says
+    where.
     """
     kept = header.training.get("layout")
     if kept is not None:
         return _read_layout(kept)
+    encoders = _encoders(model)
+    if encoders and all(each.columns_ for each in encoders):
+        plans = zip(*(each.columns_ for each in encoders), strict=True)
+        n_rows = min(int(last_step(each.parts_[0][1]).n_samples_seen_) for each in encoders)
+        return FoundLayout(tuple(map(_joined, plans)), None, n_rows=n_rows)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{place}" for place in range(int(getattr(model, "n_features_in_", 0)))]
-    return Layout(tuple(ColumnPlan(str(name), "open") for name in names), None)
+    return FoundLayout(tuple(ColumnPlan(str(name), "open") for name in names), None)
+
+
+def _encoders(model: Any) -> list[TableEncoder]:
+    """The encoders that get the rows of a fitted model as they are, one for each of its scorers."""
+    if isinstance(model, Pipeline):
+        parts = [model.steps[0][1]]
+    elif isinstance(model, NeymanPearsonClassifier | ScreeningClassifier):
+        parts = model.estimators_
+    elif isinstance(model, StackedScorer):
+        parts = [model.encoder_]
+    else:
+        return [model] if isinstance(model, TableEncoder) else []
+    return [encoder for part in parts for encoder in _encoders(part)]
+
+
+def _joined(plans: tuple[ColumnPlan, ...]) -> ColumnPlan:
+    """One plan of a column from those of several fits: of the first that uses it, with the range of all."""
+    used = [plan for plan in plans if plan.kind != "dropped"] or list(plans)
+    lows = [plan.low for plan in used if plan.low is not None]
+    highs = [plan.high for plan in used if plan.high is not None]
+    return replace(used[0], low=min(lows, default=None), high=max(highs, default=None))
 
 
 def _read_layout(kept: Any) -> Layout:

@@ -94,11 +94,12 @@ class LoadedModel:
     def unseen_counter(self) -> UnseenCounter:
         """A counter of values that the training rows never had.
 
-        The columns of sparse rows, and of models that no command has fitted, have no record: nothing is counted there.
+        The columns of sparse rows, and of models that neither a command nor an encoder has planned, have no record:
+        nothing is counted there.
         """
         known, training = _levels(self.model), self.training
         n_rows = self.layout.n_rows or int(training.get("n_negative") or 0) + int(training.get("n_positive") or 0)
-        columns = [column for column in self.layout.used if column.kind != "open"]
+        columns = [column for column in self.layout.used if column.kind not in ("open", "dropped")]
         # Later rows have later dates: their range says nothing.
         ranges = [(None, None) if column.kind == "date" else (column.low, column.high) for column in columns]
         return UnseenCounter(
@@ -140,7 +141,8 @@ def _levels(model: Any) -> dict[str, frozenset[Any]]:
 def _levels_of(step: Any) -> list[tuple[str, Any]]:
     """Columns of an encoder with their levels."""
     if isinstance(step, TableEncoder):
-        parts = [(each, columns) for name, each, columns in step.parts_ if name == "categories"]
+        # The estimator that was cloned is not fitted itself.
+        parts = [(each, columns) for name, each, columns in getattr(step, "parts_", []) if name == "categories"]
         return [
             (step.columns_[place].name, levels)
             for each, columns in parts

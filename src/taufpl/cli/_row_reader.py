@@ -17,9 +17,10 @@ from taufpl.cli._data_file import DataFile, delimiter_of
 from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
 from taufpl.cli._labels import match_labels
-from taufpl.cli._layout import Layout
+from taufpl.cli._layout import FoundLayout, Layout
 from taufpl.cli._matrices import LabelledMatrix, stream_matrix
 from taufpl.cli._tables import arrow, check_names, parse_rows, read_names, stream_table
+from taufpl.preprocessing import as_kind, read_column
 
 CHUNK_ROWS = 65_536
 # More names than that are not listed one by one.
@@ -140,8 +141,8 @@ class RowReader:
             if self.classes is not None and self.target is not None:
                 labels = match_labels(self.file, self.target, batch.column(self.target), self.classes, start)
             ids = None if self.id_column is None else batch.column(self.id_column)
-            if any(column.kind == "open" for column in self.layout.used):
-                X = batch.select([column.name for column in self.layout.used]).to_pandas()
+            if isinstance(self.layout, FoundLayout):
+                X = with_levels(batch.select([column.name for column in self.layout.used]).to_pandas(), self.layout)
             else:
                 X = frame_of_batches(self.file, [batch], self.layout, start)
             yield RowBatch(X, labels, ids, start)
@@ -171,13 +172,28 @@ class RowReader:
             raise ValueError(f"{name}: its names are not those of the columns that the model was fitted on.")
         dense = X.toarray() if matrix.is_sparse else X
         check_finite(self.file, names, dense, start)
-        return used_columns(dense, self.layout)
+        X = used_columns(dense, self.layout)
+        return with_levels(X, self.layout) if isinstance(self.layout, FoundLayout) else X
+
+
+def with_levels(X: Any, layout: FoundLayout) -> Any:
+    """A frame whose categories are texts, as the encoder of the model has them."""
+    series = require("pandas", "cli", "to hold tables").Series
+    for column in layout.columns:
+        if column.kind == "category":
+            texts, levels = as_kind(read_column(X[column.name]), "category", column.name), {*column.levels}
+            # Levels that were doubles: 2.0 in a file is what the encoder calls 2.
+            doubles = {f"{level}.0": level for level in levels if f"{level}.0" not in levels}
+            X[column.name] = series([doubles.get(text, text) for text in texts.tolist()], X.index, dtype=object)
+    return X
 
 
 def used_columns(X: Matrix, layout: Layout) -> Any:
     """The columns of a dense matrix that a model uses, as a frame."""
-    used = [place for place, column in enumerate(layout.columns) if column.kind != "dropped"]
-    return frame_of(X if len(used) == X.shape[1] else X[:, used], [column.name for column in layout.used], {})
+    names = [column.name for column in layout.used]
+    if len(names) < X.shape[1]:
+        X = X[:, [place for place, column in enumerate(layout.columns) if column.kind != "dropped"]]
+    return frame_of(X, names, {})
 
 
 def check_present(file: DataFile, names: Sequence[str], wanted: Sequence[str], why: str = "") -> None:
