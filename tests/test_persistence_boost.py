@@ -19,7 +19,7 @@ from persistence_cases import edit_arrays, guarded, rewrite, rows
 from taufpl import NeymanPearsonClassifier
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.persistence import load_model, save_model, to_onnx
-from taufpl.persistence.boosting import booster_trees
+from taufpl.persistence.boosting import BoosterRecord, booster_trees
 
 N_TREES = 12
 
@@ -227,6 +227,49 @@ def test_texts_from_strangers_are_checked(name, models, tmp_path):
     rewritten(tmp_path / "model.skops", change)
     with pytest.raises(ModelFileError, match="cannot be loaded"):
         load_model(tmp_path / "model.skops")
+
+
+HOSTILE_STATES = {
+    "many threads": (lightgbm(), {"n_jobs": 100_001}),
+    "many threads by another name": (lightgbm(), {"_other_params": {"num_threads": 100_000}}),
+    "threads in pairs": (lightgbm(), {"_other_params": [("num_threads", 100_000)]}),
+    "threads as a text": (lightgbm(), {"n_jobs": "100000"}),
+    "threads behind a value": (lightgbm(), {"_objective": "binary num_threads=100000"}),
+    "threads behind values": (lightgbm(), {"_other_params": {"metric": np.array(["auc", "l2 num_threads=100000"])}}),
+    "threads behind a name": (lightgbm(), {"_other_params": {"num_threads=100000 metric": 1}}),
+    "threads in quotes": (lightgbm(), {"_other_params": {'"num_threads"': 100_000}}),
+    "threads of xgboost": (xgboost(), {"kwargs": {"nthread": 100_000}}),
+    "threads of catboost": (catboost(), {"_init_params": {"thread_count": 100_000}}),
+    "a method": (xgboost(), {"predict": 1}),
+    "a property": (lightgbm(), {"classes_": [1, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_STATES)
+def test_settings_from_strangers_are_checked(name, monkeypatch, tmp_path):
+    scorer, changes = HOSTILE_STATES[name]
+    model = NeymanPearsonClassifier(FrozenEstimator(clone(scorer).fit(X[:200], Y[:200])), 0.2).fit(X, Y)
+    record = BoosterRecord.of(model.estimator_.estimator)
+    record.state = record.state | changes
+    with monkeypatch.context() as patch:
+        patch.setattr(BoosterRecord, "of", lambda model: record)
+        save_model(model, tmp_path / "model.skops")
+    with pytest.raises(ModelFileError, match=r"cannot be loaded.*a booster in it has"):
+        load_model(tmp_path / "model.skops")
+
+
+def test_settings_that_users_choose_are_kept(tmp_path):
+    names = np.where(Y == 1, ">=50K", "a thread = 1")
+    weights = {">=50K": 2.0, "a thread = 1": 1.0}
+    for scorer in (lightgbm(n_jobs=-2, class_weight=weights, nthreads=3, metric=["auc", "l2"]), catboost()):
+        model = guarded(scorer, pos_label=">=50K").fit(X, names)
+        save_model(model, tmp_path / "model.skops")
+        loaded = load_model(tmp_path / "model.skops").model
+        assert loaded.estimator_.get_params() == model.estimator_.get_params()
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    model.estimator_ = lightgbm(n_jobs=5000)
+    with pytest.raises(ModelFileError, match="n_jobs=5000"):
+        save_model(model, tmp_path / "model.skops")
 
 
 def test_places_in_a_text_that_a_library_would_trust_are_computed_anew(models, tmp_path):

@@ -11,6 +11,7 @@ from taufpl._extras import require
 from taufpl.estimators import BOOSTERS, library_of
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence.boosting import _catboost, _lightgbm, _xgboost
+from taufpl.persistence.boosting._settings import check_state
 from taufpl.persistence.boosting._text import BoosterText
 
 _FORMATS: dict[str, Any] = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
@@ -59,12 +60,13 @@ class BoosterRecord:
         else:
             state = {name: value for name, value in vars(model).items() if name not in _WITH_TREES}
             is_fitted = model.__sklearn_is_fitted__()
+        check_state(type(model), state)
         text = _read(library, _FORMATS[library].write(model)).text.encode() if is_fitted else None
         array = None if text is None else np.frombuffer(text, np.uint8)
         return cls(class_of(model), state, array, hasattr(model, "decision_function"))
 
     def restore(self, max_bytes: int) -> Any:
-        """The estimator, once its text has been checked."""
+        """The estimator, once its settings and its text have been checked."""
         if self.kind not in _CLASSES or not isinstance(self.state, dict):
             raise ModelFileError("it holds a model of an unknown library")
         library = self.kind.partition(".")[0]
@@ -78,6 +80,7 @@ class BoosterRecord:
                 f"its threshold is for other scores than those that {library} {module.__version__} gives; use the "
                 "version that it was written with"
             )
+        check_state(type(model), self.state)
         vars(model).update(self.state)
         if self.text is not None:
             text = np.asarray(self.text, dtype=np.uint8).tobytes()
