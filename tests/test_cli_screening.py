@@ -256,6 +256,33 @@ def test_groups_and_copies_stay_together(tmp_path):
     assert "One row of every customer and class" in told
 
 
+def test_groups_may_have_both_classes(tmp_path):
+    table = frame(0)
+    table["customer"] = np.random.default_rng(0).integers(0, 40, len(table))
+    assert (table.groupby("customer")["y"].nunique() == 2).all()
+    write(table, tmp_path / "t.csv")
+    line = ("compare", tmp_path / "t.csv", "--target", "y", "--group", "customer", "--tau", 0.2, "--models", "logistic")
+    document = succeed(*line, "--folds", 2, "--json").document
+    assert (document["n_negative"], document["n_positive"]) == (40, 40)
+    done = command(*line, "--folds", 21)
+    assert "40 groups with positives are too few for 21 folds" in done.err
+
+
+def test_folds_share_the_groups_of_each_class_evenly(tmp_path):
+    """Many groups of positives alone, few with both classes, and fewer of negatives alone."""
+    table = frame(0)
+    is_positive = table["y"] == 1
+    table["customer"] = np.where(is_positive, np.arange(len(table)) % 31, 24 + np.arange(len(table)) % 9)
+    write(table, tmp_path / "t.csv")
+    options = FitOptions(target="y", tau=0.2, group="customer")
+    source = read_source(find_data_file(tmp_path / "t.csv"), options)
+    judged = evaluate(source, options, [], 4, lambda *_: None)
+    for rows in (is_positive, ~is_positive):
+        groups = table.assign(fold=judged.folds)[rows].groupby("fold")["customer"].nunique()
+        assert len(groups) == 4
+        assert groups.max() - groups.min() <= 1
+
+
 def test_a_terminal_sees_a_bar(place, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     done = succeed("compare", place / "train.csv", *TARGET, "--tau", TAU, "--models", "logistic", "--folds", 2)

@@ -115,18 +115,20 @@ def _units(source: SourceRows, options: FitOptions) -> RowIndices:
 
 
 def _assign_folds(source: SourceRows, units: RowIndices, is_positive: Mask, n_folds: int, seed: int) -> RowIndices:
-    """The fold of each row: units with positives, and the others, are spread evenly and at random."""
+    """The fold of each row: units with positives, and units with negatives, are spread evenly and at random."""
     codes, places = np.unique(units, return_inverse=True)
-    has_positive = np.zeros(codes.size, np.bool_)
-    has_positive[places[is_positive]] = True
+    has_positive = np.isin(codes, units[is_positive])
+    has_negative = np.isin(codes, units[~is_positive])
     what = "" if source.groups is None else " groups with"
-    for name, n_units in (("positives", int(has_positive.sum())), ("negatives", int((~has_positive).sum()))):
+    for name, n_units in (("positives", int(has_positive.sum())), ("negatives", int(has_negative.sum()))):
         if n_units < 2 * n_folds:
             raise ValueError(
                 f"{source.file.name}: {n_units:,}{what} {name} are too few for {n_folds} folds, each of which needs "
                 "two. Take a smaller --folds, or more rows."
             )
+    # Units of either class lie one after the other here, so that taking turns spreads both classes evenly.
     folds, rng = np.empty(codes.size, np.intp), np.random.default_rng(seed)
-    for stratum in (np.flatnonzero(has_positive), np.flatnonzero(~has_positive)):
-        folds[rng.permutation(stratum)] = np.arange(stratum.size) % n_folds
+    strata = (~has_negative, has_positive & has_negative, ~has_positive)
+    order = np.concatenate([rng.permutation(np.flatnonzero(stratum)) for stratum in strata])
+    folds[order] = np.arange(order.size) % n_folds
     return folds[places]
