@@ -222,6 +222,22 @@ def test_a_rare_text_among_numbers_fails_no_fit():
         to_onnx(several, X)
 
 
+def test_numbers_too_large_for_forests_are_refused_by_name():
+    table = TABLE.assign(count=TABLE["count"].astype(float))
+    encoder = TableEncoder().fit(table)
+    table.loc[3, "count"] = 1e35
+    assert np.isfinite(encoder.transform(table).astype(np.float32)).all()
+    table.loc[7, "count"] = -1e45
+    for rows in (table, pl.from_pandas(table)):
+        with pytest.raises(ValueError, match=r"column 'count' holds -1e\+45, first in row 7.*3.4e\+38"):
+            encoder.transform(rows)
+    wide = sparse.random(30, 2500, 0.1, random_state=0).tolil()
+    encoder = TableEncoder().fit(wide)
+    wide[4, 5] = 1e45
+    with pytest.raises(ValueError, match=r"column 'x5' holds 1e\+45, first in row 4"):
+        encoder.transform(wide.tocoo())
+
+
 def test_what_is_dropped_is_not_read_again():
     encoder = TableEncoder().fit(TABLE)
     changed = TABLE.assign(text=3.5, one="anything", none=np.inf, user_id=None)

@@ -66,7 +66,11 @@ class LoadedModel:
 
     def scores(self, rows: RowBatch) -> Vector:
         """Score minus threshold: above 0 exactly where the decision is positive."""
-        scores = np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
+        try:
+            scores = np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
+        except ValueError as error:
+            # The model counts the rows that it is given from 0.
+            raise ValueError(f"in the rows from {rows.start + 1:,} on: {error}") from error
         is_nan = np.isnan(scores)
         if is_nan.any():
             row = rows.start + int(is_nan.argmax()) + 1

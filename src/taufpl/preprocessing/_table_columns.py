@@ -293,13 +293,13 @@ def _check_finite(names: Sequence[str], doubles: Matrix) -> None:
         )
 
 
-def first_too_large(doubles: Matrix) -> tuple[int, int] | None:
-    """Row and column of the first value that is infinite or too large to be squared."""
+def first_too_large(doubles: Matrix, limit: float = LARGEST_VALUE) -> tuple[int, int] | None:
+    """Row and column of the first value that is infinite or too large, by default to be squared."""
     # No array of the size of the matrix is made, unless there is something to find; NaN is passed over.
     if not doubles.size or (
-        np.fmax.reduce(doubles, axis=None) <= LARGEST_VALUE and np.fmin.reduce(doubles, axis=None) >= -LARGEST_VALUE
+        np.fmax.reduce(doubles, axis=None) <= limit and np.fmin.reduce(doubles, axis=None) >= -limit
     ):
         return None
-    is_wrong = np.abs(doubles) > LARGEST_VALUE
+    is_wrong = np.abs(doubles) > limit
     row, place = np.unravel_index(np.argmax(is_wrong), doubles.shape)
     return (int(row), int(place)) if is_wrong[row, place] else None

@@ -23,10 +23,12 @@ from taufpl.preprocessing._column_plan import (
 )
 from taufpl.preprocessing._date_encoder import DATE_PARTS, DateEncoder
 from taufpl.preprocessing._level_encoder import LevelEncoder
-from taufpl.preprocessing._table_columns import TableColumns, is_frame
+from taufpl.preprocessing._table_columns import TableColumns, first_too_large, is_frame
 
 # Sparse rows with more columns stay sparse.
 MOST_DENSE = 2000
+# The largest number in single precision, in which forests hold features.
+_LARGEST_ENCODED = float(np.finfo(np.float32).max)
 # Which part of an encoder a kind of column goes through.
 PART_OF = {"number": "numbers", "boolean": "numbers", "date": "dates", "category": "categories"}
 
@@ -115,7 +117,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : dataframe of pandas or polars, array-like or sparse matrix of shape (n_samples, n_features)
             With the columns of `fit`, in their order; whether a frame is of pandas or of polars does not matter. A
             column of another type, such as texts where numbers are expected, is a ValueError that names both. Among
-            Python objects, single values of another type count as missing, with a UserWarning.
+            Python objects, single values of another type count as missing, with a UserWarning. A number that
+            is beyond 3.4e38 once it is scaled is a ValueError.
 
         Returns
         -------
@@ -124,9 +127,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         if not self.columns_:
-            return self.parts_[0][1].transform(_csr(X))
+            return self._checked(self.parts_[0][1].transform(_csr(X)), X)
         table = TableColumns(_dense(X), [each.name for each in self.columns_], [each.kind for each in self.columns_])
-        return _joined([each.transform(table.values(indices)) for _, each, indices in self.parts_])
+        return self._checked(_joined([each.transform(table.values(indices)) for _, each, indices in self.parts_]), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the output features, made of the column and, of dates and categories, the part or level.
@@ -168,6 +171,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.sources_ = np.arange(X.shape[1])
         self.parts_ = [("sparse", scaler, self.sources_)]
         return scaler.fit_transform(X)
+
+    def _checked(self, encoded: Any, X: Any) -> Any:
+        """Encoded rows, once none of their numbers is too large for single precision."""
+        found = first_too_large(encoded.data[np.newaxis] if hasattr(encoded, "tocoo") else encoded, _LARGEST_ENCODED)
+        if found is None:
+            return encoded
+        row, place = found
+        if hasattr(encoded, "tocoo"):
+            entries = encoded.tocoo()
+            row, place = int(entries.row[place]), int(entries.col[place])
+        column = int(self.sources_[place])
+        rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+        name, value = check_feature_names_in(self)[column], float(rows[row, column])
+        raise ValueError(
+            f"column {name!r} holds {value:g}, first in row {row} of those given: scaled as in fit, it is "
+            f"{encoded[row, place]:g}, and forests take at most {_LARGEST_ENCODED:.2g}. Leave the row out, or "
+            "set the value to NaN, which counts as missing."
+        )
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """A frame as it is, an array or a sparse matrix, once shape and names are checked."""
