@@ -23,7 +23,7 @@ class Effort:
 
     Trees are those of a forest over all folds and repeats; rounds and learning rate are those of each boosting. "auto"
     takes at most `n_boosters` of LightGBM and its like where they are installed, and a boosting with larger trees
-    beside them where `deep` says so.
+    beside them where `deep` says so, in tables of at most 100 features.
     """
 
     n_folds: int
@@ -40,8 +40,8 @@ class Effort:
         return self.n_folds * self.n_repeats
 
 
-# Features that a split of the first boosting looks at, in wide tables; half as many for that of larger trees.
-_MOST_FEATURES = 100
+# Wider tables do without the boosting with larger trees, whose cost grows with the features.
+_DEEP_FEATURES = 100
 
 EFFORTS = {
     "fast": Effort(3, 1, n_trees=150, n_rounds=125, learning_rate=0.08, n_boosters=1, deep=False),
@@ -73,7 +73,7 @@ def _boosting(task: Task, seed: int) -> Any:
         learning_rate=task.effort.learning_rate,
         max_iter=task.effort.n_rounds,
         max_leaf_nodes=15,
-        max_features=min(0.6, _MOST_FEATURES / task.n_features),
+        max_features=0.6,
         early_stopping=False,
         random_state=seed,
     )
@@ -82,10 +82,7 @@ def _boosting(task: Task, seed: int) -> Any:
 def _deep_boosting(task: Task, seed: int) -> Any:
     """Larger trees on fewer features: other mistakes than those of many small trees."""
     return _boosting(task, seed).set_params(
-        learning_rate=2 * task.effort.learning_rate,
-        max_leaf_nodes=31,
-        max_features=min(0.3, _MOST_FEATURES / 2 / task.n_features),
-        min_samples_leaf=10,
+        learning_rate=2 * task.effort.learning_rate, max_leaf_nodes=31, max_features=0.3, min_samples_leaf=10
     )
 
 
@@ -152,7 +149,7 @@ _BOOSTERS = ("lightgbm", "catboost", "xgboost")
 def find_candidates(wanted: Any, task: Task) -> list[Candidate]:
     """The scorers that `candidates=` stands for; on sparse rows "auto" is the linear ranking alone."""
     if isinstance(wanted, str) and wanted == "auto":
-        wanted = ["linear"] if task.is_sparse else [*_boosters(task.effort), "forest", "extra trees"]
+        wanted = ["linear"] if task.is_sparse else [*_boosters(task), "forest", "extra trees"]
     if not wanted:
         raise ValueError("candidates must be 'auto' or a list of names and estimators; got an empty one.")
     found = [_candidate(each, task) for each in wanted]
@@ -165,9 +162,10 @@ def find_candidates(wanted: Any, task: Task) -> list[Candidate]:
     ]
 
 
-def _boosters(effort: Effort) -> list[str]:
+def _boosters(task: Task) -> list[str]:
     installed = [name for name in _BOOSTERS if find_spec(name) is not None]
-    return [*(installed[: effort.n_boosters] or ["boosting"]), *(["deep boosting"] if effort.deep else [])]
+    deep = ["deep boosting"] if task.effort.deep and task.n_features <= _DEEP_FEATURES else []
+    return [*(installed[: task.effort.n_boosters] or ["boosting"]), *deep]
 
 
 def _candidate(given: Any, task: Task) -> Candidate:
