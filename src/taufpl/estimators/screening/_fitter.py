@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.estimators._clone_fitter import CloneFitter
-from taufpl.estimators.screening._stack import StackedScorer, can_divide
+from taufpl.estimators.screening._stack import StackedScorer
 
 
 class StackFitter(CloneFitter):
@@ -25,9 +25,12 @@ class StackFitter(CloneFitter):
 
         A stack of remote rows has no folds.
         """
-        encoded = model.encoded_table(train) if train.in_memory else None
-        if encoded is None or not can_divide(encoded):
+        if not train.in_memory:
+            return None
+        encoded = model.encoded_table(train)
+        division = model.first_division(encoded)
+        if len(division) < 2:
             return None
         drawn = encoded.units.one_each(encoded.positive_rows, model.seed_)
-        own = [np.intersect1d(fold, drawn, assume_unique=True) for fold in model.first_division(encoded)]
+        own = [np.intersect1d(fold, drawn, assume_unique=True) for fold in division]
         return [(model.of_fold(fold), train.part(train.rows[places])) for fold, places in enumerate(own) if places.size]

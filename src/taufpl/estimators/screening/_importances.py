@@ -8,7 +8,7 @@ import numpy as np
 
 from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators.screening._stack import StackedScorer, can_divide
+from taufpl.estimators.screening._stack import StackedScorer
 from taufpl.thresholding import top_threshold
 
 # Rows that are scored for all columns together, the fewest positives of a fold that are scored for each, and how many
@@ -24,11 +24,13 @@ def permutation_importances(scorer: StackedScorer, table: ArrayTable, level: flo
     Rows of a fold are scored by the part of the stack that has not seen them, and the threshold leaves a share `level`
     of the negatives of the fold above it. None for wide sparse rows, and where nothing can be left out.
     """
-    encoded = scorer.encoded_table(table) if scorer.encoder_.columns_ else None
-    if encoded is None or not can_divide(encoded):
+    if not scorer.encoder_.columns_:
+        return None
+    encoded = scorer.encoded_table(table)
+    division, columns = scorer.first_division(encoded), np.unique(scorer.encoder_.sources_)
+    if len(division) < 2:
         return None
     Z, is_positive, rng = encoded.X, encoded.is_positive, np.random.default_rng(scorer.seed_)
-    division, columns = scorer.first_division(encoded), np.unique(scorer.encoder_.sources_)
     most = max(_FEWEST, _MOST_ROWS // (len(division) * columns.size))
     lost, n_scored = np.zeros(scorer.encoder_.n_features_in_), 0
     for fold, held_out in enumerate(division):

@@ -135,9 +135,10 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         return [pair for repeat in range(n_repeats) for pair in self._division(table, repeat)]
 
     def _division(self, table: ArrayTable, repeat: int) -> list[tuple[RowIndices, RowIndices]]:
-        if not can_divide(table):
+        try:
+            parts = table.split(EFFORTS[self.effort].n_folds, self.seed_ + repeat)
+        except ValueError:  # very few rows, or units, of a class: nothing is left out
             return [(table.rows, table.rows)]
-        parts = table.split(EFFORTS[self.effort].n_folds, self.seed_ + repeat)
         return [(train.rows, held_out.rows) for train, held_out in parts.pairs]
 
     def encoded_table(self, table: ArrayTable) -> ArrayTable:
@@ -147,7 +148,7 @@ class StackedScorer(PredictionMixin, BaseEstimator):
         return _with_copies_as_units(Z, table.is_positive, None if groups is None else groups[table.rows])
 
     def first_division(self, encoded: ArrayTable) -> list[RowIndices]:
-        """The rows of each fold of one division of the encoded table."""
+        """The rows of each fold of one division of the encoded table; a single fold of all rows was not left out."""
         return [held_out for _, held_out in self._division(encoded, 0)]
 
     def _fit_folds(
@@ -240,11 +241,6 @@ def _with_copies_as_units(Z: Any, is_positive: Mask, groups: Array | None) -> Ar
     if groups is None and (codes := copies_among(Z)) is not None:
         groups = np.where(codes < 0, np.arange(codes.size) + codes.max() + 1, codes)
     return ArrayTable(Z, np.flatnonzero(is_positive), np.flatnonzero(~is_positive), Units(groups))
-
-
-def can_divide(table: ArrayTable) -> bool:
-    """Whether folds can leave rows of both classes to learn from; not where a class has one unit."""
-    return min(table.n_positive_units, table.n_negative_units) > 1
 
 
 def _stack_weights(scores: Matrix, is_positive: Array) -> tuple[Vector, float]:
