@@ -280,16 +280,17 @@ def test_ctrl_c_in_the_middle_of_a_fit_leaves_nothing(tmp_path):
     write(frame(0, n=4000, m=2000), tmp_path / "train.csv")
     before = contents(tmp_path)
     code = (
-        "import time, taufpl.cli._fit as f\n"
-        "from taufpl.cli._app import run\n"
+        "import taufpl.cli._fit as f\n"
+        "from taufpl.cli import main\n"
         "real = f.fit\n"
         "def slow(*a):\n"
         "    print('fitting', flush=True)\n"
         "    while True: real(*a)\n"
         "f.fit = slow\n"
-        "raise SystemExit(run(['fit', 'train.csv', '--target', 'y', '-o', 'out.skops']))\n"
+        "main()\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, text=True,
+    line = [sys.executable, "-c", code, "fit", "train.csv", "--target", "y", "-o", "out.skops"]
+    process = subprocess.Popen(line, cwd=tmp_path, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "fitting\n"

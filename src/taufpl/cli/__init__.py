@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
 __all__ = ["main"]
@@ -17,4 +19,18 @@ def main() -> None:
         sys.exit(f"taufpl: {error.name} is needed for the command line. Install it with: pip install 'taufpl[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)
-    sys.exit(run())
+    _leave(run())
+
+
+def _leave(code: int) -> None:
+    """End the process with an exit code.
+
+    After a signal (codes above 128), threads of the work that it broke off may still be in compiled code, and closing
+    the interpreter below them can crash: the process then ends at once.
+    """
+    if code > 128:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
