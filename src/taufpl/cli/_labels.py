@@ -9,27 +9,11 @@ import numpy as np
 from taufpl._types import Array, Labels
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._tables import arrow
+from taufpl.thresholding import canonical
 
 # Pairs of words of which everybody knows the positive one.
 _WORDS = {"no": "yes", "n": "y", "false": "true", "f": "t", "neg": "pos", "negative": "positive", "off": "on"}
 NEGATIVE, POSITIVE, MISSING = 0, 1, -1
-
-
-def canonical(label: Any) -> str:
-    """The text of a label, the same for 1, 1.0 and "1", or for True and "true"."""
-    if isinstance(label, str):
-        text = label.strip()
-        if text.lower() in ("true", "false"):
-            return text.lower()
-        try:
-            return canonical(float(text))
-        except ValueError:
-            return text
-    if isinstance(label, bool | np.bool_):
-        return str(bool(label)).lower()
-    if isinstance(label, int | float | np.number) and float(label).is_integer():
-        return str(int(label))
-    return str(label)
 
 
 def _distinct(values: Any) -> tuple[list[Any], Labels]:

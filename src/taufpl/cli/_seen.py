@@ -11,12 +11,12 @@ import numpy as np
 from taufpl._types import Array, Mask
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
-from taufpl.cli._labels import canonical
 from taufpl.cli._loaded_model import LoadedModel
 from taufpl.cli._output import percent
 from taufpl.cli._row_reader import RowBatch
 from taufpl.cli._tables import read_names
 from taufpl.persistence import Freshness, SeenRows, fingerprint
+from taufpl.thresholding import canonical
 
 # The key under which the header of a model file keeps the record of groups.
 GROUPS = "groups"

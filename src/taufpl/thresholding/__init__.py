@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from taufpl._extras import on_demand
 from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
+from taufpl.thresholding._levels import (
+    MISSING_LEVEL as MISSING_LEVEL,
+    canonical as canonical,
+    level_text as level_text,
+    level_texts as level_texts,
+    shared_delta,
+)
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, simultaneous_ranks
 from taufpl.thresholding._rules import JointOrderStatistic, NPScoreRule, OrderStatistic, ThresholdRule, TrainQuantile
 from taufpl.thresholding._sample import (
@@ -50,6 +57,7 @@ __all__ = [
     "share_above",
     "share_interval",
     "share_lower_bound",
+    "shared_delta",
     "simultaneous_ranks",
     "stratified_rounds",
     "tolerance_verdict",

@@ -1,0 +1,106 @@
+"""Levels of a column as canonical texts, and the share of delta that each of several independent statements gets."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taufpl._checks import check_count, check_delta
+from taufpl._types import Array
+
+# The level of rows without a value.
+MISSING_LEVEL = "missing"
+
+
+def shared_delta(delta: float, n_statements: int) -> float:
+    """The probability of failure that each of n independent statements may have, so that all hold together.
+
+    ::
+
+        delta_g = 1 - (1 - delta)^(1 / n),   so that   (1 - delta_g)^n = 1 - delta
+
+    Counts of the rows of disjoint segments, or levels, are independent, given the model and the labels.
+
+    Parameters
+    ----------
+    delta : float
+        Probability that any of the statements fails.
+    n_statements : int
+        How many there are, at least 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from taufpl.thresholding import shared_delta
+    >>> round(shared_delta(0.05, 3), 6), shared_delta(0.05, 1)
+    (0.016952, 0.05)
+    """
+    delta, n = check_delta(delta), check_count("n_statements", n_statements, least=1)
+    return delta if n == 1 else -math.expm1(math.log1p(-delta) / n)
+
+
+def canonical(label: Any) -> str:
+    """The text of a label, the same for 1, 1.0 and "1", or for True and "true"."""
+    if isinstance(label, str):
+        text = label.strip()
+        if text.lower() in ("true", "false"):
+            return text.lower()
+        return text if "_" in text else _number_in(text) or text
+    if isinstance(label, bool | np.bool_):
+        return str(bool(label)).lower()
+    if isinstance(label, float | np.floating | Decimal) and math.isfinite(label) and label == int(label):
+        return str(int(label))
+    return str(label)
+
+
+def _number_in(text: str) -> str | None:
+    """A text that is a number, in one way of writing it."""
+    try:
+        return str(int(text))
+    except ValueError:
+        pass
+    try:
+        return canonical(float(text))
+    except ValueError:
+        return None
+
+
+def level_text(value: Any) -> str:
+    """The text of a level; "missing" for None, NaN and their like, and for a blank text."""
+    if isinstance(value, str):
+        return canonical(value) or MISSING_LEVEL
+    try:
+        is_missing = value is None or not bool(value == value)
+    except TypeError:  # pandas.NA is neither equal nor unequal to itself
+        is_missing = True
+    return MISSING_LEVEL if is_missing else canonical(value)
+
+
+def level_texts(values: ArrayLike) -> Array:
+    """The text of each row's level, as an array of objects; see :func:`level_text`."""
+    x = np.asarray(values)
+    if x.ndim != 1:
+        raise ValueError(f"levels must be one-dimensional, one a row; got shape {x.shape}.")
+    if x.dtype.kind in "biufU":
+        different, places = np.unique(x, return_inverse=True)
+        texts = np.array([level_text(each) for each in different.tolist()], dtype=object)
+        return texts[places]
+    if x.dtype.kind == "M":
+        x = x.astype("datetime64[us]")
+    known: dict[Any, str] = {}
+    found = np.empty(x.size, dtype=object)
+    for place, value in enumerate(x.astype(object).tolist()):
+        # 1 and True are equal, and have different texts.
+        key = (type(value), value)
+        text = known.get(key)
+        if text is None:
+            text = known[key] = level_text(value)
+        found[place] = text
+    return found
