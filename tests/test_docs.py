@@ -33,6 +33,7 @@ MODULES = {
     "taufpl.monitoring": "monitoring",
     "taufpl.operators": "operators",
     "taufpl.persistence": "persistence",
+    "taufpl.planning": "planning",
     "taufpl.plotting": "plotting",
     "taufpl.preprocessing": "preprocessing",
     "taufpl.problem": "problem",

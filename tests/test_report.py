@@ -72,11 +72,16 @@ def test_figures_in_use_equal_independent_ones(linear, base_rate):
     assert amount(expected["true_alarms"] + expected["false_alarms"]) in page
 
 
-def test_worst_precision_takes_the_worse_ends():
-    page = render_report(guarded(), X, Y, base_rate=0.01)
-    used = embedded(page)["operating"]
-    true, false = 0.01 * used["recall_low"], 0.99 * used["fpr_upper"]
+@pytest.mark.parametrize("base_rate", [0.01, (0.01, 0.03)])
+def test_precision_is_bounded_by_both_rates_together(base_rate):
+    page = render_report(guarded(), X, Y, base_rate=base_rate)
+    used, each = embedded(page)["operating"], 1 - 0.95**0.5
+    true = 0.01 * lower(used["n_true"], 300, each)
+    false = 0.99 * upper(used["n_false"], 4000, each)
     assert used["precision_low"] == pytest.approx(true / (true + false))
+    is_range = isinstance(base_rate, tuple)
+    assert embedded(page)["base_rate"] == pytest.approx(0.02 if is_range else 0.01)
+    assert ("if 1 % to 3 % are positive" in part(page, "card-precision")) == is_range
 
 
 def test_slider_equals_independent_thresholds():

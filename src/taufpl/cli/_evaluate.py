@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
 from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
-from taufpl.cli._options import ChunkRows, Data, Json, Model, OtherDelta, Target
+from taufpl.cli._options import BaseRateRange, ChunkRows, Data, Json, Model, OtherDelta, ShareRange, Target
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
 from taufpl.cli._row_reader import CHUNK_ROWS
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
+from taufpl.planning import precision_at, precision_lower_bound
 from taufpl.thresholding import (
     fpr_upper_bound,
     negatives_to_settle,
@@ -29,6 +30,7 @@ def evaluate_command(
     data: Data,
     target: Target = None,
     delta: OtherDelta = None,
+    base_rate: BaseRateRange = None,
     chunk_rows: ChunkRows = CHUNK_ROWS,
     as_json: Json = False,
 ) -> None:
@@ -58,6 +60,7 @@ def evaluate_command(
     note_unseen(file, unseen)
     document = {
         **_measure(loaded, tally, loaded.delta if delta is None else delta),
+        **_precision(tally, base_rate, loaded.delta if delta is None else delta),
         "n_seen_before": found.n_seen,
         "n_known_group": n_known,
         "unseen": unseen.record(),
@@ -112,6 +115,32 @@ def _measure(model: LoadedModel, tally: NDArray[np.int64], delta: float) -> dict
     }
 
 
+def _precision(tally: NDArray[np.int64], base_rate: ShareRange | None, delta: float) -> dict[str, Any]:
+    """Precision at both ends of the base rate, and its lower bound over the range."""
+    (n_false, n_true, _), (n, n_positive, _) = tally[1].tolist(), tally.sum(axis=0).tolist()
+    if base_rate is None:
+        return {"base_rate": None, "precision_at_base_rate": None, "precision_lower_bound": None}
+    if not n_positive:
+        raise ValueError("--base-rate is for precision, and there are no positives to measure the recall on.")
+    return {
+        "base_rate": base_rate,
+        "precision_at_base_rate": [precision_at(each, n_true / n_positive, n_false / n) for each in base_rate],
+        "precision_lower_bound": precision_lower_bound(n_false, n, n_true, n_positive, base_rate, delta),
+    }
+
+
+def _precision_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """Precision in the traffic, where its base rate is known."""
+    if document["base_rate"] is None:
+        return []
+    base_rate, measured = (
+        percent(low) if low == high else f"{percent(low)} to {percent(high)}"
+        for low, high in (document["base_rate"], document["precision_at_base_rate"])
+    )
+    bound = f"at least {percent(document['precision_lower_bound'])} at {confidence(document['delta'])}"
+    return [(f"precision, base rate {base_rate}", f"{measured}; {bound}")]
+
+
 def _facts(document: dict[str, Any], verdict: str) -> list[tuple[str, str]]:
     sure, recall = confidence(document["delta"]), percent(document["recall"])
     if document["recall"] is not None:
@@ -126,6 +155,7 @@ def _facts(document: dict[str, Any], verdict: str) -> list[tuple[str, str]]:
         ("recall", recall),
         np_score_fact(document["np_score"]),
         ("precision", percent(document["precision"])),
+        *_precision_facts(document),
         ("verdict", verdict),
     ]  # fmt: skip
 

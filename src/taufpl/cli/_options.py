@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -45,6 +45,26 @@ def _as_share(text: str) -> str:
 
 def _percent(number: float) -> str:
     return f"{number:g} % is {number / 100.0:g}."
+
+
+class ShareRange(NamedTuple):
+    """The lowest and the highest value of a share."""
+
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float | tuple[float, float]:
+        """One share where both are the same."""
+        return self.low if self.low == self.high else (self.low, self.high)
+
+
+def _share_range(value: str) -> ShareRange:
+    """LOW:HIGH, or one share."""
+    found = ShareRange(*(_share(each) for each in (value.split(":") * 2)[:2])) if value.count(":") < 2 else None
+    if found is None or found.low > found.high:
+        raise typer.BadParameter(f"must be a share, or LOW:HIGH with the lower share first; got {value!r}.")
+    return found
 
 
 def _tolerance(value: str | float) -> float:
@@ -146,7 +166,16 @@ Holdout = Annotated[
         default="about one half, or what a proof takes",
     ),
 ]
-BaseRate = Annotated[float | None, _option("--base-rate", "Share of positives.", default="as in DATA")]
+BaseRateRange = Annotated[
+    ShareRange | None,
+    _option(
+        "--base-rate",
+        "Share of positives in the traffic, or its range, for which precision is bounded.",
+        _share_range,
+        "SHARE|LOW:HIGH",
+        default="as in DATA, without a bound",
+    ),
+]
 ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]
 Positive = Annotated[
     str | None, typer.Option("--positive", help="The label to find.", show_default="the larger number, true, yes")

@@ -9,7 +9,7 @@ import typer
 
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._loaded_model import note_unseen, open_model
-from taufpl.cli._options import BaseRate, Data, Json, Model, Target
+from taufpl.cli._options import BaseRateRange, Data, Json, Model, Target
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._seen import SeenCounter, is_training_file
 from taufpl.report import write_report
@@ -21,7 +21,7 @@ def report_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
     target: Target = None,
     volume: Annotated[float, typer.Option(min=0, help="Cases that are screened a day.")] = 10_000,
-    base_rate: BaseRate = None,
+    base_rate: BaseRateRange = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     examples: Annotated[int, typer.Option(min=0, max=500, help="Rows to show around the threshold; 0 for none.")] = 10,
     is_new: Annotated[
@@ -52,7 +52,7 @@ def report_command(
             output,
             title=title,
             volume_per_day=volume,
-            base_rate=base_rate,
+            base_rate=None if base_rate is None else base_rate.value,
             n_examples=examples,
             data_is_new=False if trained_on else True if is_new else None,
             seen=loaded.saved.seen,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from taufpl._types import Vector
+from taufpl.planning import precision_lower_bound
 from taufpl.plotting.statistics import finite_rounds, rounds_over
 from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _pictures
 from taufpl.report._features import Features
-from taufpl.report._format import shortened
+from taufpl.report._format import rate, shortened
 from taufpl.report._novelty import Given, TrainingRows
 from taufpl.report._rates import TABLE_TAUS, DailyCases, Rates, measured_rates, proven_rates
 from taufpl.report._scored_rows import ScoredRows
@@ -105,8 +106,17 @@ class Findings:
 
     @property
     def precision_low(self) -> float | None:
-        """Precision at the worse ends of both intervals."""
-        return self.cases.precision(self.used.fpr_upper, self.used.recall_interval[0])
+        """Lower bound on precision at the model's delta, for every base rate of the range; None where it has none."""
+        used, lowest = self.used, self.cases.base_rates[0]
+        if lowest is None or not 0.0 < lowest < 1.0 or not used.n_negative or not used.n_positive:
+            return None
+        return precision_lower_bound(used.n_false, used.n_negative, used.n_true, used.n_positive, lowest, used.delta)
+
+    @property
+    def precisions(self) -> str:
+        """Precision here at the lowest and at the highest base rate."""
+        cases = [replace(self.cases, base_rate=each) for each in self.cases.base_rates]
+        return " to ".join(rate(each.precision(self.used.fpr, self.used.recall)) for each in cases)
 
     @property
     def tolerances(self) -> list[dict[str, Any]]:
@@ -204,6 +214,7 @@ class Findings:
             "n_positive": used.n_positive,
             "volume_per_day": self.cases.volume,
             "base_rate": self.cases.base_rate,
+            "base_rates": list(self.cases.base_rates),
             "operating": {
                 **{name: day[name] for name in named},
                 "n_false": used.n_false,

@@ -16,6 +16,7 @@ from taufpl._checks import check_count
 from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl.persistence import SeenRows
+from taufpl.planning import check_base_rate
 from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _format, _pictures
 from taufpl.report._features import features_of
@@ -36,7 +37,7 @@ def render_report(
     *,
     title: str | None = None,
     volume_per_day: float = 10_000,
-    base_rate: float | None = None,
+    base_rate: float | tuple[float, float] | None = None,
     n_examples: int = 10,
     feature_names: Any = None,
     training: Any = None,
@@ -61,8 +62,10 @@ def render_report(
     title : str, default=None
     volume_per_day : float, default=10_000
         Cases that are screened a day.
-    base_rate : float, default=None
-        Share of positives among them; None takes that of the given rows, which were often collected otherwise.
+    base_rate : float or tuple of two floats, default=None
+        Share of positives among them, or its lowest and highest value: figures are then those at the middle, and the
+        bound on precision holds for the whole range. None takes the share in the given rows, which were often collected
+        otherwise.
     n_examples : int, default=10
         Rows to show on either side of the threshold. They are real rows: 0 shows none. At most 500.
     feature_names : sequence of str, default=None
@@ -112,7 +115,10 @@ def render_report(
         )
     largest = np.finfo(np.float64).max
     volume = _check_number("volume_per_day", volume_per_day, largest, "a number of cases, at least 0")
-    if base_rate is not None:
+    span = check_base_rate(base_rate) if isinstance(base_rate, (tuple, list)) else None
+    if span is not None:
+        base_rate = (span[0] + span[1]) / 2.0
+    elif base_rate is not None:
         base_rate = _check_number("base_rate", base_rate, 1.0, "a share between 0 and 1: write 0.01 for 1 %")
     if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
         raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
@@ -127,7 +133,7 @@ def render_report(
     found = Findings(
         rows,
         tuple(rates_at(rows, threshold) for threshold in rows.thresholds),
-        DailyCases(volume, base_rate),
+        DailyCases(volume, base_rate, span),
         is_new,
         given,
         features_of(rows, feature_names),
@@ -148,7 +154,7 @@ def write_report(
     *,
     title: str | None = None,
     volume_per_day: float = 10_000,
-    base_rate: float | None = None,
+    base_rate: float | tuple[float, float] | None = None,
     n_examples: int = 10,
     feature_names: Any = None,
     training: Any = None,

@@ -79,10 +79,19 @@ def proven_rates(rows: ScoredRows, tau: float) -> Rates | None:
 
 @dataclass(frozen=True, slots=True)
 class DailyCases:
-    """Number of cases that are screened a day, and the share of positives among them (None: not known)."""
+    """Number of cases that are screened a day, and the share of positives among them (None: not known).
+
+    Where the share has a range, `base_rate` is its middle, at which figures are given.
+    """
 
     volume: float
     base_rate: float | None
+    base_rate_range: tuple[float, float] | None = None
+
+    @property
+    def base_rates(self) -> tuple[float, float] | tuple[float | None, float | None]:
+        """The lowest and the highest share."""
+        return self.base_rate_range or (self.base_rate, self.base_rate)
 
     def figures(self, rates: Rates) -> dict[str, float | None]:
         """Rates and what they mean a day; None for what cannot be told."""
