@@ -22,6 +22,14 @@ from taufpl.thresholding._sample import (
     share_above,
     top_threshold,
 )
+from taufpl.thresholding._sequence import (
+    ANY as ANY,
+    NegativeSequence,
+    SequenceStatistic,
+    sequence_negatives_needed,
+    sequence_rank,
+    sequence_upper_bound,
+)
 from taufpl.thresholding._splits import stratified_rounds
 from taufpl.thresholding._verdict import (
     BROKEN as BROKEN,
@@ -44,9 +52,11 @@ __all__ = [
     "Evidence",
     "JointOrderStatistic",
     "NPScoreRule",
+    "NegativeSequence",
     "OrderStatistic",
     "Rounds",
     "Sample",
+    "SequenceStatistic",
     "ThresholdRule",
     "TopSample",
     "TrainQuantile",
@@ -54,6 +64,9 @@ __all__ = [
     "negatives_needed",
     "negatives_to_settle",
     "order_rank",
+    "sequence_negatives_needed",
+    "sequence_rank",
+    "sequence_upper_bound",
     "share_above",
     "share_interval",
     "share_lower_bound",

@@ -93,6 +93,10 @@ class Evidence:
         How many such positives there were, and how many of them were above; for "np" with groups, one of each group.
     caveats : tuple of str
         Why the guarantee does not hold although the rule has one: a sentence each.
+    looks : int or "any"
+        How many thresholds over the life of a screen hold together, each spending `delta`, with the sum of their
+        deltas; "any": all that are chosen while the negatives grow hold together, spending `delta` once. 1: this
+        threshold by itself.
     """
 
     threshold: float
@@ -109,6 +113,7 @@ class Evidence:
     n_positive: int | None = None
     n_true_positive: int | None = None
     caveats: tuple[str, ...] = ()
+    looks: int | str = 1
 
     __getstate__ = named_state
     __setstate__ = set_named_state

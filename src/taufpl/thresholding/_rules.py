@@ -63,7 +63,7 @@ class TrainQuantile:
         """Choose the quantile of the negatives; positives play no part."""
         scores = as_sample("negative_scores", negative_scores)
         rank = scores.size - top_count(self.tau, scores.size) + 1
-        return _at_rank(scores, rank, self.tau, None, guaranteed=False)
+        return evidence_at_rank(scores, rank, self.tau, None, guaranteed=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,34 +110,9 @@ class OrderStatistic:
         """Choose the order statistic of the negatives; positives play no part."""
         scores = as_sample("negative_scores", negative_scores)
         rank = order_rank(scores.size, self.tau, self.delta)
-        if rank is not None:
-            return _at_rank(scores, rank, self.tau, self.delta, guaranteed=True)
-        return self.choose_from_too_few(scores)
-
-    def choose_from_too_few(self, scores: Sample, n_shared: int = 1) -> Evidence:
-        """What `insufficient` says, for one of several tolerances that share delta."""
-        n = scores.size
-        if self.insufficient == "infinite":
-            # Nothing scores more than +inf, so that FPR is 0 and known to be.
-            return Evidence(np.inf, self.tau, self.delta, n, 0, 0.0, 0.0, rank=None, guaranteed=True)
-        shared = f", shared among {n_shared} tolerances," if n_shared > 1 else ""
-        shortage = (
-            f"tau={self.tau:g} at delta={self.delta:g}{shared} needs at least "
-            f"{negatives_needed(self.tau, self.delta / n_shared)} negatives that the scorer has not seen, got {n}."
-        )
-        if self.insufficient == "raise":
-            raise ValueError(
-                f"{shortage} Hold out more negatives, raise tau or delta, or set insufficient='infinite' to predict "
-                "nobody positive."
-            )
-        reached = fpr_upper_bound(0, n, self.delta)
-        warnings.warn(
-            f"{shortage} The largest negative score was taken as threshold: FPR is at most {reached:.3g}, not "
-            f"{self.tau:g}, at that delta. Collect more negatives, or raise tau or delta.",
-            TooFewNegativesWarning,
-            stacklevel=3,
-        )
-        return _at_rank(scores, n, self.tau, self.delta, guaranteed=False)
+        if rank is None:
+            return choose_from_too_few(scores, self, negatives_needed(self.tau, self.delta))
+        return evidence_at_rank(scores, rank, self.tau, self.delta, guaranteed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +149,21 @@ class JointOrderStatistic:
         rules = [OrderStatistic(tau, self.delta, self.insufficient) for tau in self.taus]
         if len(rules) == 1:
             return (rules[0].choose(scores),)
-        ranks = simultaneous_ranks(scores.size, self.taus, self.delta)
         return tuple(
-            rule.choose_from_too_few(scores, len(rules))
+            choose_from_too_few(scores, rule, negatives_needed(rule.tau, self.delta / len(rules)), len(rules))
             if rank is None
-            else _at_rank(scores, rank, rule.tau, self.delta, guaranteed=True)
-            for rule, rank in zip(rules, ranks, strict=True)
+            else evidence_at_rank(scores, rank, rule.tau, self.delta, guaranteed=True)
+            for rule, rank in zip(rules, self.ranks(scores.size), strict=True)
         )
+
+    def ranks(self, n: int) -> tuple[int | None, ...]:
+        """Ranks of the thresholds among n negatives, one a tolerance; None where n is too small."""
+        return simultaneous_ranks(n, self.taus, self.delta)
+
+    @property
+    def n_needed(self) -> int:
+        """Negatives that a guarantee takes; of several tolerances, what sharing delta equally would take."""
+        return negatives_needed(min(self.taus), self.delta / len(self.taus))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +234,33 @@ def counts_above(scores: Scores, thresholds: Scores) -> Scores:
     return scores.size - np.searchsorted(np.sort(scores), thresholds, side="right").astype(np.float64)
 
 
-def _at_rank(scores: Sample, rank: int, tau: float, delta: float | None, *, guaranteed: bool) -> Evidence:
+def choose_from_too_few(scores: Sample, rule: OrderStatistic, n_needed: int, n_shared: int = 1) -> Evidence:
+    """What `insufficient` of a rule says where there are too few negatives; several tolerances may share delta."""
+    n, tau, delta = scores.size, rule.tau, rule.delta
+    if rule.insufficient == "infinite":
+        # Nothing scores more than +inf, so that FPR is 0 and known to be.
+        return Evidence(np.inf, tau, delta, n, 0, 0.0, 0.0, rank=None, guaranteed=True)
+    shared = f", shared among {n_shared} tolerances," if n_shared > 1 else ""
+    shortage = (
+        f"tau={tau:g} at delta={delta:g}{shared} needs at least {n_needed} negatives that the scorer has not seen, "
+        f"got {n}."
+    )
+    if rule.insufficient == "raise":
+        raise ValueError(
+            f"{shortage} Hold out more negatives, raise tau or delta, or set insufficient='infinite' to predict "
+            "nobody positive."
+        )
+    reached = fpr_upper_bound(0, n, delta)
+    warnings.warn(
+        f"{shortage} The largest negative score was taken as threshold: FPR is at most {reached:.3g}, not "
+        f"{tau:g}, at that delta. Collect more negatives, or raise tau or delta.",
+        TooFewNegativesWarning,
+        stacklevel=3,
+    )
+    return evidence_at_rank(scores, n, tau, delta, guaranteed=False)
+
+
+def evidence_at_rank(scores: Sample, rank: int, tau: float, delta: float | None, *, guaranteed: bool) -> Evidence:
     """Evidence of the rank-th smallest score."""
     n = scores.size
     threshold = scores.at_rank(rank)

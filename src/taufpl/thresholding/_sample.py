@@ -78,7 +78,7 @@ class ArraySample(Sample):
 
 
 class TopSample(ArraySample):
-    """The highest scores of a sample, all above some score: nothing under it is asked for.
+    """The highest scores of a sample, all above a floor: others are known to be at most the floor.
 
     Parameters
     ----------
@@ -86,6 +86,8 @@ class TopSample(ArraySample):
         The highest scores.
     size : int
         How many there are with all others.
+    floor : float, default=-inf
+        At least as high as every other score: it stands for them.
 
     Examples
     --------
@@ -95,13 +97,14 @@ class TopSample(ArraySample):
     0.1
     """
 
-    def __init__(self, scores: Scores, size: int) -> None:
+    def __init__(self, scores: Scores, size: int, floor: float = -np.inf) -> None:
         super().__init__(scores)
-        self.size = size
+        self.size, self.floor = size, floor
 
     def at_rank(self, rank: int) -> float:
-        """The rank-th smallest score of all."""
-        return super().at_rank(rank - self.size + self.scores.size)
+        """The rank-th smallest score of all, or the floor where it is not among the highest."""
+        place = rank - self.size + self.scores.size
+        return super().at_rank(place) if place > 0 else self.floor
 
 
 def as_sample(name: str, scores: Any) -> Sample:
