@@ -3,7 +3,8 @@
 import pytest
 
 from cli_cases import command, contents, frame, succeed, write
-from taufpl.planning import precision_lower_bound
+from taufpl.planning import alarm_budget, precision_lower_bound
+from taufpl.thresholding import fpr_upper_bound
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,39 @@ def test_evaluate_bounds_precision_over_a_range(place):
     assert "at least" in text
 
 
+def test_fit_finds_the_tolerance_of_a_budget(place):
+    line = ["fit", place / "good.csv", "--target", "y", "--model", "logistic", "-o", place / "budget.skops",
+            "--alarms-per-day", 600, "--volume", 10_000, "--base-rate", 0.02]  # fmt: skip
+    found = succeed(*line, "--json").document
+    budget = alarm_budget(600, 10_000, 0.02)
+    assert (found["tau"], found["delta"], found["guaranteed"]) == (budget.tau, budget.delta_threshold, True)
+    half, this, double = found["budget"]["recalls"]
+    assert [row["alarms_per_day"] for row in (half, this, double)] == [300, 600, 1200]
+    assert half["recall"] < this["recall"] == found["recall_estimate"] < double["recall"]
+    text = succeed(*line).out
+    assert "with 95% confidence, at most 600 alarms on a day of 10,000 rows" in text
+    assert "What other budgets would find" in text
+
+
+def test_a_base_rate_from_the_labels_is_an_upper_bound(place):
+    budget = succeed("fit", place / "good.csv", "--target", "y", "--model", "logistic", "-o", place / "budget.skops",
+                     "--alarms-per-day", 2500, "--volume", 10_000, "--json").document["budget"]  # fmt: skip
+    assert budget["base_rate"] == fpr_upper_bound(300, 2300, 0.05 / 3)
+    assert budget["delta"] == pytest.approx(0.05)
+
+
+FIT = "fit good.csv --target y --model logistic -o out.skops "
 BAD = [
+    (FIT + "--alarms-per-day 100", 2, "--alarms-per-day needs --volume"),
+    (FIT + "--volume 100", 2, "belong to --alarms-per-day"),
+    (FIT + "--base-rate 0.1", 2, "belong to --alarms-per-day"),
+    (FIT + "--alarms-per-day 9 --volume 100 --tau 0.01", 2, "exclude each other"),
+    (FIT + "--alarms-per-day 9 --volume 100 --threshold cross", 2, "which --threshold cross cannot prove"),
+    (FIT + "--alarms-per-day 9 --volume 100 --group x0", 2, "counts rows"),
+    (FIT + "--alarms-per-day 0 --volume 100", 2, "'--alarms-per-day'"),
+    (FIT + "--alarms-per-day 100 --volume 100", 1, "which no day can exceed"),
+    (FIT + "--alarms-per-day 100 --volume 1000", 1, "--base-rate states that of the traffic"),
+    (FIT + "--alarms-per-day 25 --volume 10000 --base-rate 0.001", 1, "smallest budget that could be met is"),
     ("evaluate good.skops new.csv --base-rate 0.1:0.01", 2, "LOW:HIGH with the lower share first"),
     ("evaluate good.skops new.csv --base-rate 0.1:0.2:0.3", 2, "LOW:HIGH"),
     ("evaluate good.skops new.csv --base-rate 1%", 2, "1 % is 0.01"),

@@ -25,7 +25,7 @@ from cli_cases import succeed, write
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._pipelines import FitOptions, _steps
-from taufpl.cli._training import load_training
+from taufpl.cli._training import plan_training, read_source
 from taufpl.exceptions import ExportError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
@@ -411,7 +411,7 @@ def test_the_command_line_makes_the_same_matrix(tmp_path, kind):
     table = TABLE.assign(y=labels_of(TABLE))
     write(table, tmp_path / f"table.{kind}")
     options = FitOptions(target="y", tau=0.1, model="boosting", threshold="train")
-    data = load_training(find_data_file(tmp_path / f"table.{kind}"), options)
+    data = plan_training(read_source(find_data_file(tmp_path / f"table.{kind}"), options), options)
     assert [(each.name, each.kind, each.n_missing) for each in data.layout.columns] == [
         (each.name, each.kind, each.n_missing) for each in TableEncoder().fit(TABLE).columns_
     ]

@@ -14,11 +14,13 @@ from typing import Annotated, Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
+from taufpl.cli._budget import BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
 from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
 from taufpl.cli._options import (
+    AlarmsPerDay,
     Data,
     Delta,
     Drop,
@@ -28,12 +30,14 @@ from taufpl.cli._options import (
     Jobs,
     Json,
     ModelName,
+    MostPositives,
     Penalty,
     Positive,
     Seed,
-    Tau,
+    TauOrBudget,
     Threshold,
     TrainingTarget,
+    Volume,
 )
 from taufpl.cli._output import (
     check_output,
@@ -51,11 +55,12 @@ from taufpl.cli._output import (
 )
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._seen import GROUPS, record_groups
-from taufpl.cli._training import load_training
+from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step
 from taufpl.estimators.screening import watching
-from taufpl.estimators.strategies import STRATEGIES
+from taufpl.estimators.strategies import STRATEGIES, at_other_tolerances
 from taufpl.persistence import SeenRows, fingerprint, save_model
+from taufpl.planning import AlarmBudget
 from taufpl.thresholding import USUAL_DELTA
 
 # Entries of the header of the model file that the document repeats.
@@ -63,6 +68,7 @@ _OF_HEADER = (
     "threshold_strategy", "threshold", "dual_gap", "kernel_gap", "reg",
     "n_rows", "n_negative", "n_positive", "negative_label", "positive_label",
 )  # fmt: skip
+_USUAL_TAU = 0.01
 # More columns than that are counted, not listed.
 _MOST_LISTED = 40
 
@@ -71,8 +77,11 @@ def fit_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The model file to write, by custom .skops.")],
     target: TrainingTarget = None,
-    tau: Tau = 0.01,
+    tau: TauOrBudget = None,
     delta: Delta = USUAL_DELTA,
+    alarms_per_day: AlarmsPerDay = None,
+    volume: Volume = None,
+    base_rate: MostPositives = None,
     threshold: Threshold = "auto",
     model: ModelName = "auto",
     effort: Effort = None,
@@ -105,28 +114,37 @@ def fit_command(
         )
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,
-        tau=tau, delta=delta, threshold=threshold, model=model, effort=effort_for(effort, [model]), reg=reg,
+        tau=_USUAL_TAU if tau is None else tau, delta=delta, threshold=threshold, model=model,
+        effort=effort_for(effort, [model]), reg=reg,
         holdout="auto" if holdout is None else holdout, seed=seed, jobs=jobs,
     )  # fmt: skip
-    document, layout = _fit_file(data, output, options)
+    budget = request_budget(alarms_per_day, volume, base_rate, tau, options)
+    document, layout = _fit_file(data, output, options, budget)
     print_result(document, as_json, f"{output}: {model}", _facts(document))
     if not as_json:
+        print_budgets(document)
         print_leaderboard(document)
         _print_columns(layout)
 
 
-def _fit_file(data: Path, output: Path, options: FitOptions) -> tuple[dict[str, Any], Layout]:
+def _fit_file(
+    data: Path, output: Path, options: FitOptions, budget: BudgetRequest | None = None
+) -> tuple[dict[str, Any], Layout]:
     """Read, fit, write; a document about it, and the layout."""
     began = time.perf_counter()
     file = find_data_file(data)
     with working(f"reading {file.name}"):
-        rows = load_training(file, options)
+        source, budgets = read_source(file, options), list[AlarmBudget]()
+        if budget is not None:
+            options, budgets = budget.settle(options, source.y, source.positive)
+        rows = plan_training(source, options)
         # Before the fit, which overwrites the rows.
         record, seen = _record(rows), SeenRows(rows.X)
     read = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
         warnings.simplefilter("always")
-        fitted = fit(rows, options)
+        with at_other_tolerances([each.tau for each in budgets]) as others:
+            fitted = fit(rows, options)
     made = time.perf_counter()
     with working(f"writing {output}"):
         header = save_model(fitted, output, training=record, seen=seen)
@@ -141,6 +159,7 @@ def _fit_file(data: Path, output: Path, options: FitOptions) -> tuple[dict[str, 
         **{name: header.training.get(name) for name in _OF_HEADER},
         "model_kind": options.model,
         **leaderboard_record(head, options),
+        **budget_record(budgets, others.evidence),
         "group": options.group,
         "time": options.time,
         "columns": record["layout"]["columns"],
@@ -233,6 +252,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("rows", f"{document['n_negative']:,} negative ({document['negative_label']}), "
                  f"{document['n_positive']:,} positive ({document['positive_label']})"),
         ("tolerance", f"{percent(document['tau'])}, threshold by {document['threshold_strategy']}"),
+        *budget_facts(document),
         *fpr_facts(document),
         ("recall", _recall(document)),
         np_score_fact(document["np_score"]),

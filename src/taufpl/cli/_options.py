@@ -127,6 +127,21 @@ Target = Annotated[
     str | None, typer.Option("--target", help="The column with the labels.", show_default="that of the training data")
 ]
 Tau = Annotated[float, _option("--tau", "Tolerated false-alarm rate (FPR); 0.01 is 1 %.", _tolerance)]
+TauOrBudget = Annotated[
+    float | None,
+    _option("--tau", "Tolerated false-alarm rate (FPR); 0.01 is 1 %.", _tolerance, default="0.01"),
+]
+AlarmsPerDay = Annotated[
+    int | None,
+    typer.Option(
+        "--alarms-per-day", min=1, help="In the place of --tau: all alarms, false and true, that a day may have."
+    ),
+]
+Volume = Annotated[int | None, typer.Option("--volume", min=1, help="Rows a day, for --alarms-per-day.")]
+MostPositives = Annotated[
+    float | None,
+    _option("--base-rate", "At most this share of rows is positive.", default="an upper bound from the labels in DATA"),
+]
 OtherTau = Annotated[float | None, _option("--tau", "Tolerated FPR.", _tolerance, default="the model's")]
 Delta = Annotated[float, _option("--delta", "Probability of an FPR above the tolerance; confidence is 1 - delta.")]
 OtherDelta = Annotated[float | None, _option("--delta", "Confidence is 1 - delta.", default="the model's")]

@@ -38,18 +38,17 @@ class SourceRows:
         return columns
 
 
-def load_training(file: DataFile, options: FitOptions) -> FitRows:
-    """Read a file, tell which rows train, what the columns are by those alone, and make X and y of all rows.
+def plan_training(source: SourceRows, options: FitOptions) -> FitRows:
+    """Tell which rows of a file train, what the columns are by those alone, and make X and y of all rows.
 
-    A file that is damaged, or on which no model can be fitted, is a ValueError, which says why.
+    The source gives up its columns. A file on which no model can be fitted is a ValueError, which says why.
     """
-    source = read_source(file, options)
-    train = rows_that_train(file, options, source.y, source.positive, source.groups, source.times)
+    train = rows_that_train(source.file, options, source.y, source.positive, source.groups, source.times)
     return plan_rows(source, options, train)
 
 
 def read_source(file: DataFile, options: FitOptions) -> SourceRows:
-    """Read a file with its labels."""
+    """Read a file with its labels; one that is damaged is a ValueError, which says why."""
     return _read_table(file, options) if file.is_table else _read_matrix(file, options)
 
 

@@ -14,6 +14,7 @@ from taufpl.estimators.strategies._base import choose_strategy, largest, span_of
 
 # In the order in which users read of them.
 from taufpl.estimators.strategies._hold_out import held_out_count
+from taufpl.estimators.strategies._other_tolerances import at_other_tolerances
 from taufpl.estimators.strategies import _cross_fit, _out_of_bootstrap, _train_quantile  # noqa: F401
 # isort: on
 
@@ -24,6 +25,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "Strategy",
+    "at_other_tolerances",
     "choose_strategy",
     "held_out_count",
     "largest",

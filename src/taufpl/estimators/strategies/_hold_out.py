@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from taufpl.estimators._table import Table
 from taufpl.estimators.strategies._base import STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
+from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
 from taufpl.thresholding import Evidence, negatives_needed, simultaneous_ranks
 
 # Positives that a model without them has to score: they tell the recall to three percentage points either way.
@@ -28,7 +29,7 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         fitter.prepare(train)
         model = fitter.fit(train)
         scores = fitter.scores(model, held_out)
-        evidence = plan.guarantee.choose_all(scores.negative)
+        evidence = plan.guarantee.choose_all(scores.negative) + other_evidence(scores.negative, plan.bound_delta)
         scale = largest(scores.negative)
         # Late ones tell more of tomorrow than early ones; a few that are held out with their groups tell little.
         enough = 1 if table.is_ordered else min(_MANY, train.n_positive_units)
@@ -36,6 +37,8 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
             evidence = tuple(each.with_recall(scores.positive) for each in evidence)
         else:
             evidence = _with_recall(fitter, train, held_out, model, evidence, plan)
+        evidence, others = evidence[: len(plan.taus)], evidence[len(plan.taus) :]
+        tell_others(others)
         return Outcome((model,), evidence, scale).without_guarantee(held_out.copies(train))
 
 
