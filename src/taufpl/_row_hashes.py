@@ -33,6 +33,11 @@ _DIVISORS = (1, 2, 3, 4)
 _MOST_DECIMALS = 12
 _MOST_STEPS = 1e11
 
+# Scores repeat for many reasons: only those that come this often at most are looked at, and copies must be this share
+# of all rows beyond what chance explains.
+_FEW_TIMES = 5
+_LEAST_COPIES = 0.05
+
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _MISSING = np.array(np.nan).view(np.uint64)[()]
@@ -124,6 +129,21 @@ def copies_among(X: Any) -> NDArray[np.intp] | None:
             chances[alone] = lowest[:, :2]
     is_copy = (chances.prod(axis=1) * codes.size**2 / 2 < _CHANCE) | (times > most)[n_equal]
     return np.where(is_copy, codes, -1) if is_copy.any() else None
+
+
+def copied_scores(X: Any) -> NDArray[np.intp] | None:
+    """As `copies_among`, for a single column of scores, whose digits say nothing: trees, say, have few different ones.
+
+    Scores are copies where those that come two to five times are more than chance explains (`times_by_chance`), by more
+    rows than 5 % of all: rows that were written twice, or a score for every customer in all rows of the customer.
+    """
+    _, codes, counts = np.unique(np.asarray(X).ravel(), return_inverse=True, return_counts=True)
+    times, most = times_by_chance(counts)
+    k = np.arange(2, min(_FEW_TIMES + 1, times.size))
+    excess = np.maximum(times[k] - most[k], 0.0)
+    if excess @ k <= _LEAST_COPIES * codes.size:
+        return None
+    return np.where(np.isin(counts, k[excess > 0])[codes], codes, -1)
 
 
 def _chance_to_meet(values: NDArray[np.float64]) -> float:

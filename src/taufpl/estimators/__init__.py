@@ -26,6 +26,7 @@ from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
+from taufpl.estimators._score_screen import ScoreScreen
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import reg_grid
 from taufpl.estimators._steps import last_step, steps_and_last, transformed
@@ -50,6 +51,7 @@ __all__ = [
     "KernelTauFPLRanker",
     "LinearScorer",
     "NeymanPearsonClassifier",
+    "ScoreScreen",
     "ScorerClassifier",
     "ScreeningClassifier",
     "SolverChoice",

@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
-from taufpl.estimators._reading import Units, find_copies, possible_folds
+from taufpl.estimators._reading import CopyFinder, Units, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Table, Tally
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
@@ -268,11 +269,11 @@ class ArrayTable(Table):
         assert self.operator is not None
         return float(np.sqrt(np.quantile(self.operator.row_norms(), share)))
 
-    def with_copies(self) -> ArrayTable:
+    def with_copies(self, among: CopyFinder = copies_among) -> ArrayTable:
         """The same rows, with copies among the negatives found and warned of, unless there are groups."""
         if self.units.groups is not None:
             return self
-        return replace(self, units=replace(self.units, copies=find_copies(self.X, self.negative_rows)))
+        return replace(self, units=replace(self.units, copies=find_copies(self.X, self.negative_rows, among)))
 
     def copies(self, train: Table | None = None) -> str | None:
         seen = train.rows if isinstance(train, ArrayTable) else self.negative_rows[:0]

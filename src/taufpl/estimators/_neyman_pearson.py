@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -27,11 +26,11 @@ from taufpl.estimators._clone_fitter import (
 from taufpl.estimators._libraries import local_model, refuse_memory
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import indexed, scores_of
-from taufpl.estimators._reading import in_memory, make_table, read_units, score_table, split_labels
+from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, fresh_evidence
-from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS
+from taufpl.estimators.strategies import Outcome
 from taufpl.operators import is_foreign_array, to_numpy
 
 
@@ -233,16 +232,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         known = getattr(self.estimator, "classes_", None)
         is_known = known is not None and not is_outlier_detector(self.estimator)
         self.classes_ = self._in_order(to_numpy(known)) if is_known else self._classes_of(y)
-        plan = self._plan()
-        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
-        if (self.threshold, self.insufficient) == ("auto", "raise"):
-            # There is nothing to fall back on but the largest score, with a warning.
-            plan = replace(plan, insufficient="largest")
         scorer = local_model(self.estimator)
-        raw = scores_of(scorer, X, self.classes_[1])
-        with score_table(self, raw, X, y, groups, plan) as (table, scores):
-            evidence = fresh_evidence(table, scores, STRATEGIES[self.strategy_].calibrate(scores, plan))
-            scale = max(largest(scores.negative), largest(scores.positive))
+        evidence, scale = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups)
         return self._keep_outcome(Outcome((scorer,), evidence, scale))
 
     def _in_order(self, known: Array) -> Array:
@@ -264,15 +255,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
                 "a fitted estimator must know its classes to be calibrated on remote rows, "
                 f"{type(self.estimator).__name__} has no classes_."
             )
-        labels = np.unique(y)
-        if len(labels) == 1 and self.pos_label is not None and self.pos_label != labels[0]:
-            return np.array([labels[0], self.pos_label])
-        if len(labels) == 1:
-            raise ValueError(
-                f"y holds one label only, {labels.tolist()[0]!r}, and the fitted estimator knows no classes: "
-                "name the label of positives by pos_label."
-            )
-        return split_labels(y, self.pos_label).classes
+        return calibration_classes(y, self.pos_label)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata go: groups and order stay here, where they were requested; the rest goes to the estimator.

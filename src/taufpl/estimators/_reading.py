@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,8 @@ _FOLLOWING = ("coef_", "intercept_", "thresholds_")
 _USUAL = ([0, 1], [-1, 1])
 # Frames between the line of the user and the place where its labels are read.
 _INSIDE = ("taufpl.", "sklearn.", "contextlib")
+# A code for each row that it shares with its copies, -1 where it has none; or None.
+CopyFinder = Callable[[Any], RowIndices | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,19 @@ def split_labels(y: Array, pos_label: Any = None) -> TwoClasses:
     positive = _positive_place(labels, kind, pos_label, len(y))
     is_positive = codes == positive
     return TwoClasses(labels[[1 - positive, positive]], np.flatnonzero(is_positive), np.flatnonzero(~is_positive))
+
+
+def calibration_classes(y: Array, pos_label: Any) -> Array:
+    """The label of negatives, then that of positives; negatives alone will do where `pos_label` names the others."""
+    labels = np.unique(y)
+    if len(labels) == 1 and pos_label is not None and pos_label != labels[0]:
+        return np.array([labels[0], pos_label])
+    if len(labels) == 1:
+        raise ValueError(
+            f"y holds one class only, {labels.tolist()[0]!r}, and nothing else tells the classes: name the label of "
+            "positives by pos_label, and give negatives, which choose the threshold."
+        )
+    return split_labels(y, pos_label).classes
 
 
 def order_labels(labels: Array, pos_label: Any, n_rows: int) -> Array:
@@ -209,13 +224,13 @@ def _codes(name: str, values: Any, n_rows: int) -> RowIndices | None:
     return codes.astype(np.intp)
 
 
-def find_copies(X: Any, negative_rows: RowIndices) -> RowIndices | None:
+def find_copies(X: Any, negative_rows: RowIndices, among: CopyFinder = copies_among) -> RowIndices | None:
     """For each row a code that it shares with its copies among the negatives, -1 where it has none; warns of copies.
 
     None where nothing repeats, and where X cannot be made a table of, such as a list of images.
     """
     table = _as_table(X)
-    codes = None if table is None else copies_among(safe_indexing(table, negative_rows))
+    codes = None if table is None else among(safe_indexing(table, negative_rows))
     if codes is None:
         return None
     n_copies = int(np.count_nonzero(codes >= 0))

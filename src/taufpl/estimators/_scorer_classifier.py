@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +13,12 @@ from taufpl._types import Mask, Vector
 from taufpl.estimators._clone_fitter import known_positive
 from taufpl.estimators._linear import score_rounding
 from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, mean_scores, scores_of
+from taufpl.estimators._reading import score_table
 from taufpl.estimators._steps import last_step
-from taufpl.estimators._thresholded import ThresholdedMixin, forget
-from taufpl.estimators.strategies import Outcome
+from taufpl.estimators._thresholded import ThresholdedMixin, forget, fresh_evidence
+from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
 from taufpl.operators import to_numpy
+from taufpl.thresholding import Evidence
 
 
 class ScorerClassifier(ThresholdedMixin, PredictionMixin, BaseEstimator):
@@ -32,6 +35,17 @@ class ScorerClassifier(ThresholdedMixin, PredictionMixin, BaseEstimator):
                 setattr(self, name, getattr(self.estimator_, name))
         self._keep_evidence(outcome.evidence, self._rounding(outcome.scale))
         return self
+
+    def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any) -> tuple[tuple[Evidence, ...], float]:
+        """Evidence of thresholds on the scores of rows that the scorer has not seen, and the size of the largest."""
+        plan = self._plan()
+        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
+        if (self.threshold, self.insufficient) == ("auto", "raise"):
+            # There is nothing to fall back on but the largest score, with a warning.
+            plan = replace(plan, insufficient="largest")
+        with score_table(self, raw, X, y, groups, plan) as (table, scores):
+            evidence = fresh_evidence(table, scores, STRATEGIES[self.strategy_].calibrate(scores, plan))
+            return evidence, max(largest(scores.negative), largest(scores.positive))
 
     def _rounding(self, scale: float) -> float:
         """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
@@ -55,7 +69,7 @@ class ScorerClassifier(ThresholdedMixin, PredictionMixin, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return decisions_of(self._raw_scores(X), self.threshold_)
+        return decisions_of(self._raw_scores(X), self._raw_threshold)
 
     def decide(self, X: Any) -> Mask:
         """Whether each row is positive at each tolerance, in the order of `tau`.

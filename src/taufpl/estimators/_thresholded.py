@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._row_hashes import copies_among
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Array, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
@@ -59,6 +60,11 @@ class ThresholdedMixin(ABC):
     random_state: Any
     n_jobs: int | None
     thresholds_: Vector
+
+    @property
+    def _raw_threshold(self) -> float:
+        """The strictest threshold, on the scale of `_raw_scores`."""
+        return float(to_numpy(self.thresholds_)[int(np.argmin(self._taus()))])
 
     def recalibrate(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Choose the threshold anew from fresh negatives, without refitting: after a drift, say.
@@ -125,9 +131,13 @@ class ThresholdedMixin(ABC):
         rows = (np.flatnonzero(labels == classes[1]), np.flatnonzero(labels == classes[0]))
         table = ArrayTable(X, *rows, read_units(groups, None, n_rows))
         if self._strategy().promises(plan):
-            table = table.with_copies()
+            table = table.with_copies(self._copies_among)
         drawn = replace(table, negative_rows=table.units.one_each(table.negative_rows, plan.seed))
         return drawn, drawn.with_scores(scores[drawn.by_class])
+
+    def _copies_among(self, X: Any) -> RowIndices | None:
+        """Copies among rows that a fitted scorer has not seen."""
+        return copies_among(X)
 
     @abstractmethod
     def _raw_scores(self, X: Any) -> Any:

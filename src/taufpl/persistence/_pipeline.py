@@ -53,6 +53,13 @@ class Encoding:
     unknown: Vector | None  # of shape (n_outputs,)
 
 
+@dataclass(frozen=True, slots=True)
+class TakeColumns:
+    """A step that selects columns by their positions."""
+
+    columns: tuple[int, ...]
+
+
 class PipelineVisitor(Protocol[FeaturesT]):
     """A form of export: what becomes of features, in its own notation, by each kind of step."""
 
@@ -97,6 +104,8 @@ def _visit_step(step: Any, features: FeaturesT, visitor: PipelineVisitor[Feature
         return visit((each for _, each in step.steps), features, visitor)
     if isinstance(step, ColumnTransformer | FeatureUnion | TableEncoder):
         return visitor.join([_visit_step(*part, visitor) for part in _branches(step, features, visitor)])
+    if isinstance(step, TakeColumns):
+        return visitor.take(features, step.columns)
     if isinstance(step, SelectorMixin):
         return visitor.take(features, step.get_support(indices=True).tolist())
     if type(step) is SimpleImputer:

@@ -15,12 +15,14 @@ from taufpl.estimators import (
     KernelScorer,
     LinearScorer,
     ScorerClassifier,
+    ScoreScreen,
     StackedScorer,
     TauFPLClassifier,
     known_positive,
     steps_and_last,
 )
 from taufpl.exceptions import ExportError
+from taufpl.persistence._pipeline import TakeColumns
 
 # Decision functions that are X coef + intercept. All linear classifiers of scikit-learn have one of the last two.
 _LINEAR = tuple(
@@ -86,12 +88,13 @@ def unwrap(model: Any) -> UnwrappedModel:
     if not isinstance(head, LinearScorer | KernelScorer | ScorerClassifier):
         raise TypeError(
             "model must be a ScreeningClassifier, a TauFPLClassifier, a KernelTauFPLClassifier, a "
-            "NeymanPearsonClassifier or a ranker of this library, or a pipeline or a search that ends in one; got "
-            f"{type(head).__name__}."
+            "NeymanPearsonClassifier, a ScoreScreen or a ranker of this library, or a pipeline or a search that ends "
+            f"in one; got {type(head).__name__}."
         )
     check_is_fitted(head)
+    scorers: tuple[PipelineScorer, ...]
     if isinstance(head, ScorerClassifier):
-        scorers, threshold = tuple(_scorer(each, head.classes_) for each in head.estimators_), float(head.threshold_)
+        scorers, threshold = _scorers(head), head._raw_threshold
     else:
         coef = None if isinstance(head, KernelScorer) else np.asarray(head.coef_[0], dtype=np.float64)
         scorers, threshold = (PipelineScorer((), head, head.classes_[1], coef),), -float(head.intercept_[0])
@@ -101,6 +104,14 @@ def unwrap(model: Any) -> UnwrappedModel:
     names = given if given is not None or count is None else [f"x{column}" for column in range(count)]
     known_names = None if names is None else tuple(str(name) for name in names)
     return UnwrappedModel(head, steps, scorers, threshold, head.classes_, known_names, given is not None)
+
+
+def _scorers(head: ScorerClassifier) -> tuple[PipelineScorer, ...]:
+    if not isinstance(head, ScoreScreen):
+        return tuple(_scorer(each, head.classes_) for each in head.estimators_)
+    # The column of scores itself, or minus it.
+    place = head.column % head.n_features_in_ if isinstance(head.column, int | np.integer) else 0
+    return (PipelineScorer((TakeColumns((place,)),), head, head.classes_[1], np.array([head._sign])),)
 
 
 def _scorer(model: Any, classes: Array) -> PipelineScorer:

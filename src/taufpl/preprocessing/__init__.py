@@ -17,7 +17,9 @@ from taufpl.preprocessing._date_encoder import (
 from taufpl.preprocessing._level_encoder import LevelEncoder
 from taufpl.preprocessing._table_columns import (
     as_kind as as_kind,
+    columns_of as columns_of,
     first_too_large as first_too_large,
+    is_frame as is_frame,
     odd_values_note as odd_values_note,
     read_column as read_column,
     seconds_of as seconds_of,

@@ -22,6 +22,7 @@ OWN = {
         estimators.KernelTauFPLClassifier,
         estimators.KernelTauFPLRanker,
         estimators.NeymanPearsonClassifier,
+        estimators.ScoreScreen,
         estimators.ScreeningClassifier,
         estimators.StackMember,
         estimators.StackedScorer,

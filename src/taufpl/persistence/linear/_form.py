@@ -91,6 +91,14 @@ class LinearForm:
         terms = [*self.numeric.values(), *(term for parts in self.dates.values() for term in parts.values())]
         return self.constant + sum(_rounded(each.weight * Fraction(each.centre)) for each in terms)
 
+    def bare_column(self) -> tuple[str, int] | None:
+        """Name of the one column that the score is, and 1, or -1 where it is minus that; None for other scores."""
+        if self.constant or self.dates or self.encoded or len(self.numeric) != 1:
+            return None
+        ((name, term),) = self.numeric.items()
+        is_bare = abs(term.weight) == 1 and term.unfilled and not term.centre and not term.filled
+        return (name, int(term.weight)) if is_bare else None
+
     def categories(self) -> dict[str, CategoryTerm]:
         """The share of each column of categories, by its name, all its encodings together."""
         together: dict[str, CategoryTerm] = {}

@@ -93,6 +93,9 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     Numeric columns are cast to doubles, so that booleans count as 0 and 1 (in SQLite and DuckDB this is tested).
     PostgreSQL casts no boolean to a double: give it such columns as integers, ``flag::int``, in a view.
 
+    The score of a :class:`taufpl.ScoreScreen` is a column: its condition is one comparison, without a cast, so that an
+    index on the column is used. The column must be of a numeric type (SQLite finds every text above every number).
+
     Dates are expected as seconds since 1970, which databases count in their own ways. Give them so in a view: by
     ``EXTRACT(EPOCH FROM moment)`` in PostgreSQL and DuckDB, ``unixepoch(moment)`` in SQLite (whose FLOOR is an option
     of its build), ``DATEDIFF_BIG(second, '1970-01-01', moment)`` in SQL Server.
@@ -119,6 +122,10 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
         raise ValueError(f"dialect must be one of {sorted(_DIALECTS)}; got {dialect!r}.")
     style = _DIALECTS[dialect]
     form = linear_form(model, "SQL")
+    negative, positive = (style.value(label) for label in form.model.classes.tolist())
+    bare = form.bare_column()
+    if bare is not None:
+        return _compare_column(style, *bare, finite(form.model.threshold), (negative, positive), table)
     terms = [_double(float(form.centred_constant()))]
     terms += [_numeric(style.name(name), style.number(style.name(name)), term) for name, term in form.numeric.items()]
     terms += [term for name, parts in form.dates.items() for term in _date(style, name, parts)]
@@ -126,11 +133,10 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     raw, threshold = _total(terms), _double(finite(form.model.threshold))
     if table is None:
         return f"({raw}) > {threshold}"
-    negative, positive = (style.value(label) for label in form.model.classes.tolist())
     scored, source, raw_score, score, label = (
         style.name(f"taufpl_{each}") for each in ("scored", "source", "raw_score", "score", "label")
     )
-    where = ".".join(style.name(part) for part in ([table] if isinstance(table, str) else table))
+    where = _table(style, table)
     return (
         f"SELECT {scored}.*,\n"
         f"  {scored}.{raw_score} - ({threshold}) AS {score},\n"
@@ -138,6 +144,33 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
         f" WHEN {scored}.{raw_score} <= {threshold} THEN {negative} END AS {label}\n"
         f"FROM (\n  SELECT {source}.*, {raw} AS {raw_score}\n  FROM {where} AS {source}\n) AS {scored}"
     )
+
+
+def _compare_column(
+    style: Dialect, name: str, sign: int, threshold: float, labels: tuple[str, str], table: str | Sequence[str] | None
+) -> str:
+    """One comparison, where the score is a column (1) or minus that column (-1): the database may use an index."""
+    source, raw_score, score, label = (
+        style.name(f"taufpl_{each}") for each in ("source", "raw_score", "score", "label")
+    )
+    column, limit = style.name(name), _double(sign * threshold)
+    above, not_above = (">", "<=") if sign > 0 else ("<", ">=")
+    if table is None:
+        return f"{column} {above} {limit}"
+    column = f"{source}.{column}"
+    raw, distance = (column, f"{column} - ({limit})") if sign > 0 else (f"-{column}", f"({limit}) - {column}")
+    return (
+        f"SELECT {source}.*,\n"
+        f"  {raw} AS {raw_score},\n"
+        f"  {distance} AS {score},\n"
+        f"  CASE WHEN {column} {above} {limit} THEN {labels[1]}"
+        f" WHEN {column} {not_above} {limit} THEN {labels[0]} END AS {label}\n"
+        f"FROM {_table(style, table)} AS {source}"
+    )
+
+
+def _table(style: Dialect, table: str | Sequence[str]) -> str:
+    return ".".join(style.name(part) for part in ([table] if isinstance(table, str) else table))
 
 
 def _numeric(column: str, number: str, term: NumericTerm) -> str:

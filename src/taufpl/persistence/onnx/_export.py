@@ -46,6 +46,7 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
         frame becomes one input a column, with its name: doubles, floats, integers, booleans or strings of shape
         (rows, 1); dates are doubles, seconds since 1970. Where a :class:`taufpl.preprocessing.TableEncoder` comes
         first, numbers and truth values are doubles, so that any may be missing, and columns that it drops no input.
+        The column of a :class:`taufpl.ScoreScreen` that is called score, as the output is, becomes the input `X`.
     target_opset : int, default=None
         Version of ONNX's operators, 19 or later; None is 19.
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._row_hashes import is_missing
+from taufpl.estimators import ScoreScreen
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import UnwrappedModel
-from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
+from taufpl.persistence.onnx._graph import OUTPUTS, Columns, ColumnTensor, Graph
 from taufpl.preprocessing import ColumnPlan, TableEncoder, as_kind, read_column, seconds_of
 
 # ONNX has no missing texts.
@@ -67,7 +68,9 @@ def _add_columns(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Colu
             columns.append(ColumnTensor("", 1))
             continue
         values = rows[name].to_numpy() if kind == _OPEN else as_kind(read_column(rows[name]), kind, str(name))
-        column = graph.input(str(name), _as_fed(values.reshape(-1, 1)))
+        # Many a column of scores is called score, as the output is.
+        clashes = isinstance(model.head, ScoreScreen) and name in OUTPUTS
+        column = graph.input("X" if clashes else str(name), _as_fed(values.reshape(-1, 1)))
         nones = frozenset(value is None for value in values.tolist() if is_missing(value))
         columns.append(replace(column, nones=nones) if column.is_text else column)
     return rows, tuple(columns)

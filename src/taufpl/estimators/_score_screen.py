@@ -1,0 +1,259 @@
+"""A threshold with a guarantee on scores that somebody else has computed."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import validate_data
+
+from taufpl._checks import did_you_mean
+from taufpl._row_hashes import copied_scores
+from taufpl._sklearn import Interval, check_y, fit_context
+from taufpl._types import RowIndices, Vector
+from taufpl.estimators._array_table import ArrayScores, ArrayTable
+from taufpl.estimators._reading import calibration_classes, in_memory
+from taufpl.estimators._scorer_classifier import ScorerClassifier
+from taufpl.estimators._search import tau_grid
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
+from taufpl.estimators.strategies import Plan
+from taufpl.preprocessing import columns_of, is_frame, read_column
+from taufpl.thresholding import Evidence
+
+
+class ScoreScreen(ScorerClassifier):
+    """A threshold that keeps the false-positive rate at or under tau, for scores that you already have.
+
+    A row is positive where its score is strictly above the threshold, or strictly below it with
+    ``higher_is_positive=False``. All negatives given to :meth:`fit` choose the threshold, by the order statistic with
+    the guarantee P(FPR > tau) <= delta; the positives tell the recall.
+
+    **What the guarantee rests on**: the scorer must not have been trained, tuned or chosen on these rows, the negatives
+    must be independent draws from the source that new ones come from, and new scores must come from the same scorer.
+    Scores may be discrete, and may be tied.
+
+    Parameters
+    ----------
+    column : str, int or None, default=None
+        The column of X with the scores: its name in a frame, whose other columns are not looked at, or its position.
+        None says that X is nothing but scores.
+    tau : float or sequence of float, default=0.01
+        Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and delta is the
+        probability with which one or more of them is exceeded. `predict` and `decision_function` use the strictest,
+        :meth:`decide` gives all decisions.
+    delta : float, default=0.05
+        Probability with which tau may be exceeded.
+    higher_is_positive : bool, default=True
+        Whether high scores stand for positives; False where low ones do.
+    insufficient : {"raise", "infinite"}, default="raise"
+        What to do with too few negatives for the guarantee: refuse them, or predict nobody positive.
+    pos_label : label, default=None
+        Label of positives. None takes the second in sorted order, with a
+        :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False and True.
+    random_state : int, RandomState instance or None, default=None
+        Draws one negative of each group; without groups nothing is random.
+
+    Attributes
+    ----------
+    threshold_ : float
+        On the scale of the scores: a row is positive where its score is above it, or below it with
+        ``higher_is_positive=False``. With several tolerances that of the strictest.
+    thresholds_ : ndarray of shape (n_taus,)
+        On the scale on which high means positive: minus the scores with ``higher_is_positive=False``. So is the
+        threshold of `evidence_`.
+    evidence_ : Evidence, or tuple of Evidence with several tolerances
+    fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
+    classes_ : ndarray of shape (2,)
+        The label of negatives, then that of positives.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        The name of the column of scores, where it has one.
+
+    See Also
+    --------
+    NeymanPearsonClassifier : For a scorer in Python, fitted or not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl import ScoreScreen
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], [2000, 200])
+    >>> scores = np.round(rng.normal(size=2200) + 2 * y, 2)
+    >>> screen = ScoreScreen(tau=0.05).fit(scores, y)
+    >>> screen.threshold_, screen.evidence_.guaranteed
+    (1.69, True)
+    >>> screen.predict([1.69, 1.7])
+    array([0, 1])
+    >>> bool(np.mean(rng.normal(size=100_000) > screen.threshold_) <= 0.05)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "column": [str, Integral, None],
+        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "higher_is_positive": ["boolean"],
+        "insufficient": THRESHOLD_CONSTRAINTS["insufficient"],
+        "pos_label": "no_validation",
+        "random_state": ["random_state"],
+    }
+    threshold = "np"
+
+    def __init__(
+        self,
+        column: str | int | None = None,
+        tau: float | ArrayLike = 0.01,
+        *,
+        delta: float = 0.05,
+        higher_is_positive: bool = True,
+        insufficient: str = "raise",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.column = column
+        self.tau = tau
+        self.delta = delta
+        self.higher_is_positive = higher_is_positive
+        self.insufficient = insufficient
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Choose the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, 1), or frame or array with that column
+            Scores of rows that the scorer has not been trained on: finite numbers.
+        y : array-like of shape (n_samples,)
+            Two different labels; negatives are enough where `pos_label` names the others.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group (a customer, a device) belong together: a group gives the threshold one negative, drawn at
+            random. What is then guaranteed is the false-positive rate on a random negative of a random group.
+
+        Returns
+        -------
+        self
+        """
+        tau_grid(self.tau)
+        forget(self, "n_features_in_", "feature_names_in_")
+        X, y = in_memory(type(self).__name__, X, y)
+        raw = self._sign * self._numbers(X, reset=True)
+        y = check_y(y, estimator=self)
+        if y.size != raw.size:
+            raise ValueError(f"y must have one label a score, {raw.size}; got {y.size}.")
+        self.classes_ = calibration_classes(y, self.pos_label)
+        # A score is compared as it is: nothing is summed, and nothing rounded.
+        self._keep_evidence(self._calibrated(raw, X, y, groups)[0], 0.0)
+        return self
+
+    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices:
+        """The rows that `fit` would learn from: none, since all negatives choose the threshold.
+
+        Parameters
+        ----------
+        y, groups, order : array-like of shape (n_samples,)
+            As other classifiers take them.
+
+        Returns
+        -------
+        ndarray of int of shape (0,)
+        """
+        return np.empty(0, dtype=np.intp)
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.higher_is_positive else -1.0
+
+    def _raw_scores(self, X: Any) -> Vector:
+        return self._sign * self._numbers(in_memory(type(self).__name__, X)[0], reset=False)
+
+    def _read_scores(self, scores: Vector, X: Any, y: Any, groups: Any, plan: Plan) -> tuple[ArrayTable, ArrayScores]:
+        return super()._read_scores(scores, scores[:, np.newaxis], y, groups, plan)
+
+    def _copies_among(self, X: Any) -> RowIndices | None:
+        return copied_scores(X)
+
+    def _plan(self) -> Plan:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Plan(self._taus(), self.delta, insufficient=self.insufficient, seed=seed)
+
+    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
+        super()._keep_evidence(evidence, rounding)
+        self.threshold_ = self._sign * self.threshold_ + 0.0  # and no -0.0
+
+    def _numbers(self, X: Any, *, reset: bool) -> Vector:
+        """The scores as they are, as doubles."""
+        values = self._at_position(X, reset) if isinstance(self.column, Integral) else self._by_name(X, reset)
+        column = read_column(values)
+        if column.kind not in ("number", "boolean"):
+            first = next((each for each in column.values.tolist() if each is not None), None)
+            raise ValueError(f"scores must be numbers; got {first!r} (type {column.type}).")
+        numbers: Vector = column.values
+        if not numbers.size:
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: there are no scores.")
+        is_wrong = ~np.isfinite(numbers)
+        if is_wrong.any():
+            row = int(is_wrong.argmax())
+            raise ValueError(
+                f"scores must be finite numbers; {int(is_wrong.sum()):,} of {numbers.size:,} are NaN or infinite, the "
+                f"first is {numbers[row]:g} in row {row}. Leave those rows out, or give them a number: what the scorer "
+                "does not score, somebody has to decide."
+            )
+        return numbers
+
+    def _at_position(self, X: Any, reset: bool) -> Any:
+        """The column at the position `column` of a table, whose width is kept."""
+        table = X if is_frame(X) else check_array(X, dtype=None, ensure_all_finite=False)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        columns = columns_of(table)
+        assert isinstance(self.column, Integral)
+        if not -len(columns) <= self.column < len(columns):
+            raise ValueError(f"column={self.column} is no position of a column: X has {len(columns)} columns.")
+        return columns[int(self.column)]
+
+    def _by_name(self, X: Any, reset: bool) -> Any:
+        """The column `column` of a frame, or the one column that there is."""
+        name = getattr(self, "feature_names_in_", [None])[0] if self.column is None and not reset else self.column
+        if is_frame(X):
+            names = [*X.columns]
+            name = names[0] if name is None and len(names) == 1 else name
+            if names.count(name) != 1:
+                raise ValueError(_wrong_columns(name, names))
+            values = columns_of(X)[names.index(name)]
+        elif hasattr(X, "tocsr"):
+            raise TypeError(f"scores must be a dense column; got {type(X).__name__}. Give X.toarray().")
+        else:
+            values = X if hasattr(X, "dtype") else np.asarray(X)
+            values = values[:, 0] if values.shape[1:] == (1,) else values
+            if len(values.shape) != 1:
+                raise ValueError(
+                    f"X must hold one score a row; got shape {np.shape(X)}. Give one column, or name that of the "
+                    "scores by column=, its name in a frame or its position."
+                )
+            name = getattr(X, "name", None) if name is None else name
+        if reset:
+            self.n_features_in_ = 1
+            if isinstance(name, str):
+                self.feature_names_in_ = np.array([name], dtype=object)
+        return values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # nothing is learned but the threshold
+        return tags
+
+
+def _wrong_columns(name: Any, names: list[Any]) -> str:
+    """Why a frame with these columns has no column of scores."""
+    if name is None:
+        return f"X has {len(names)} columns: name that of the scores by column=, for example column={names[0]!r}."
+    if name in names:
+        return f"X has {names.count(name)} columns {name!r}; leave all but one out."
+    return f"X has no column {name!r}, which column= names.{did_you_mean(str(name), map(str, names))}"
