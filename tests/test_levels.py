@@ -6,8 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from taufpl.thresholding import level_texts, shared_delta
+from taufpl.metrics import rates_by_level
+from taufpl.thresholding import level_texts, rates_of_levels, shared_delta
 
 
 @pytest.mark.parametrize("values", [
@@ -41,3 +43,52 @@ def test_shares_of_delta_make_up_the_whole():
     for n in (1, 2, 7, 50):
         kept = (1 - Fraction(shared_delta(0.05, n))) ** n
         assert float(kept) == pytest.approx(0.95, rel=1e-15)
+
+
+def test_bounds_hold_for_all_levels_together():
+    """No lower bound is above its rate in 1 - delta of all draws, and no upper one below; rates are known."""
+    rng, draws, delta = np.random.default_rng(0), 400, 0.2
+    n, rates = np.array([3000, 800, 300, 40]), np.array([0.01, 0.03, 0.005, 0.2])
+    failed = np.zeros(2)
+    for _ in range(draws):
+        counts = np.zeros((4, 4), np.int64)
+        counts[:, 0], counts[:, 1] = n, rng.binomial(n, rates)
+        found = rates_of_levels(["0", "1", "2", "3"], counts, lambda _: 0.01, delta)
+        true = rates[[int(each.level) for each in found]]
+        failed += [
+            any(each.fpr_lower_bound > rate for each, rate in zip(found, true, strict=True)),
+            any(each.fpr_upper_bound < rate for each, rate in zip(found, true, strict=True)),
+        ]
+    assert (failed / draws <= delta + 3 * np.sqrt(delta * (1 - delta) / draws)).all()
+    # Not for nothing either: counts are discrete, and yet more than a tenth of the draws fail.
+    assert (failed / draws > delta / 2).all()
+
+
+def test_rates_by_level_are_counts_and_quantiles_of_beta():
+    rng = np.random.default_rng(1)
+    y, flagged = rng.random(5000) < 0.1, rng.random(5000) < 0.03
+    levels = rng.choice([1.0, 2.0, np.nan], 5000, p=[0.6, 0.3, 0.1])
+    found = rates_by_level(y, flagged, levels, 0.05)
+    assert [each.level for each in found] == ["1", "2", "missing"]
+    share = 1 - 0.95 ** (1 / 3)
+    for each, mine in zip(found, (levels == 1, levels == 2, np.isnan(levels)), strict=True):
+        n, x = (mine & ~y).sum(), (mine & ~y & flagged).sum()
+        assert (each.n_negative, each.n_false_positive, each.fpr) == (n, x, x / n)
+        assert each.fpr_lower_bound == pytest.approx(stats.beta.ppf(share, x, n - x + 1))
+        assert each.fpr_upper_bound == pytest.approx(stats.beta.ppf(1 - share, x + 1, n - x))
+        m, t = (mine & y).sum(), (mine & y & flagged).sum()
+        assert each.recall_interval[1] == pytest.approx(stats.beta.ppf(1 - share / 2, t + 1, m - t))
+    with pytest.raises(ValueError, match="levels must have as many entries as y_true, 5000; got 3"):
+        rates_by_level(y, flagged, levels[:3], 0.05)
+
+
+def test_the_smallest_of_many_levels_count_as_one():
+    sizes = np.arange(1, 101)
+    counts = np.stack((sizes, sizes % 2, sizes, sizes % 3 == 0), axis=1).astype(np.int64)
+    found = rates_of_levels(sizes.astype(str).tolist(), counts, lambda level: int(level) / 1000)
+    assert [each.level for each in found] == [*(str(size) for size in range(100, 51, -1)), "the 51 other levels"]
+    rest, small = found[-1], sizes[:51]
+    assert (rest.n_negative, rest.n_false_positive) == (small.sum(), (small % 2).sum())
+    assert rest.tau == pytest.approx((small * small).sum() / small.sum() / 1000)
+    empty = rates_of_levels(["a"], np.zeros((1, 4), np.int64), lambda _: 0.01)[0]
+    assert (empty.fpr, empty.fpr_upper_bound, empty.recall_interval, empty.verdict) == (None, 1.0, (0.0, 1.0), "open")

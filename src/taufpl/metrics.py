@@ -14,9 +14,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from taufpl._checks import check_scores, check_tau
 from taufpl._sklearn import Scorer, check_sample_weight
-from taufpl.thresholding import fpr_upper_bound, share_above
+from taufpl.thresholding import (
+    MOST_LEVELS,
+    USUAL_DELTA,
+    LevelRates,
+    fpr_upper_bound,
+    level_texts,
+    rates_of_levels,
+    share_above,
+)
 
-__all__ = ["false_positive_rate", "fpr_upper_bound", "np_score", "np_scorer", "tpr_at_fpr", "tpr_at_fpr_scorer"]
+__all__ = [
+    "false_positive_rate",
+    "fpr_upper_bound",
+    "np_score",
+    "np_scorer",
+    "rates_by_level",
+    "tpr_at_fpr",
+    "tpr_at_fpr_scorer",
+]
 
 Mask = NDArray[np.bool_]
 
@@ -83,6 +99,63 @@ def false_positive_rate(
     """
     is_positive, flagged = _as_masks(y_true, y_pred, pos_label)
     return _rate(flagged, ~is_positive, sample_weight, "negative")
+
+
+def rates_by_level(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    levels: ArrayLike,
+    tau: float,
+    *,
+    delta: float = USUAL_DELTA,
+    most: int = MOST_LEVELS,
+    pos_label: Any = None,
+) -> list[LevelRates]:
+    """False-positive rate and recall for each level of a column, with bounds that hold for all levels together.
+
+    Levels are disjoint, so that their counts are independent, given the classifier and the labels. Each of G levels
+    gets delta_g = 1 - (1 - delta)^(1/G): then all lower bounds on FPR hold together with probability 1 - delta, and so
+    do all upper bounds.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_samples,)
+        Labels, and predicted labels, of rows that the classifier has not seen.
+    levels : array-like of shape (n_samples,)
+        The column: any values. 1, 1.0 and "1" are one level, and missing values are the level "missing".
+    tau : float
+        Tolerance, strictly between 0 and 1.
+    delta : float, default=0.05
+        Probability that any of the bounds fails.
+    most : int, default=50
+        Beyond this number of levels, those with the fewest negatives count as one.
+    pos_label : label, default=None
+        The positive class; the larger of the two labels if None.
+
+    Returns
+    -------
+    list of LevelRates
+        Those with the most negatives first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.metrics import rates_by_level
+    >>> y_pred = np.repeat([0, 1, 0, 1], [990, 10, 960, 40])
+    >>> country = np.repeat(["EU", "US"], 1000)
+    >>> for found in rates_by_level(np.zeros(2000), y_pred, country, tau=0.02, pos_label=1):
+    ...     print(found.level, found.fpr, round(found.fpr_upper_bound, 4), found.verdict)
+    EU 0.01 0.0187 kept
+    US 0.04 0.0538 broken
+    """
+    tau = check_tau(tau)
+    is_positive, flagged = _as_masks(y_true, y_pred, pos_label)
+    texts = level_texts(levels)
+    _check_lengths(is_positive, texts, "levels")
+    names, places = np.unique(texts, return_inverse=True)
+    parts = (~is_positive, ~is_positive & flagged, is_positive, is_positive & flagged)
+    counts = np.stack([np.bincount(places[part], minlength=names.size) for part in parts], axis=1)
+    return rates_of_levels(names.tolist(), counts, lambda _: tau, delta, most)
 
 
 def tpr_at_fpr(y_true: ArrayLike, y_score: ArrayLike, tau: float, *, pos_label: Any = None) -> float:

@@ -8,14 +8,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from taufpl.cli._by_level import LevelTally, in_words, levels_record, print_levels
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
 from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
-from taufpl.cli._options import BaseRateRange, ChunkRows, Data, Json, Model, OtherDelta, ShareRange, Target
+from taufpl.cli._options import BaseRateRange, By, ChunkRows, Data, Json, Model, OtherDelta, ShareRange, Target
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
-from taufpl.cli._row_reader import CHUNK_ROWS
+from taufpl.cli._row_reader import CHUNK_ROWS, RowReader
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
 from taufpl.planning import precision_at, precision_lower_bound
+from taufpl.preprocessing import UnseenCounter
 from taufpl.thresholding import (
     fpr_upper_bound,
     negatives_to_settle,
@@ -31,46 +33,82 @@ def evaluate_command(
     target: Target = None,
     delta: OtherDelta = None,
     base_rate: BaseRateRange = None,
+    by: By = None,
     chunk_rows: ChunkRows = CHUNK_ROWS,
     as_json: Json = False,
 ) -> None:
     """Measure a model on labelled rows that it has not seen.
 
     FPR, the false-alarm rate, is the share of negatives that the model flags; recall is that of positives. Exit code 3
-    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it.
+    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it. With --by
+    the rates of each level of a column follow, with bounds that hold for all levels together at confidence 1 - delta;
+    then exit code 3 says that the tolerance is provably broken over all rows or in a level.
     """
     file, loaded = find_data_file(data), open_model(model)
-    seen, unseen, counted = SeenCounter(file, loaded), loaded.unseen_counter(), set[tuple[str, int]]()
-    reader = loaded.labelled_reader(file, target, group_column(file, loaded))
-    # Rows by: seen before or not; flagged or not; negative, positive, without a label.
-    tally, n_known = np.zeros((2, 2, 3), np.int64), 0
-    with working(f"reading {data}") as tell:
-        for rows in reader.batches(chunk_rows):
-            assert rows.labels is not None
-            known, counting = in_known_group(loaded, rows), counting_rows(rows, counted)
-            places = seen.hits(rows) | known, loaded.scores(rows) > 0, rows.labels
-            np.add.at(tally, tuple(each[counting].astype(np.intp) for each in places), 1)
-            n_known += int(known.sum())
-            unseen.update(rows.X)
-            tell(f"{rows.start + len(rows):,} rows")
-    found = seen.note()
+    reader = loaded.labelled_reader(file, target, group_column(file, loaded), by)
+    seen, unseen = SeenCounter(file, loaded), loaded.unseen_counter()
+    rows_by, n_known = _count(loaded, reader, seen, unseen, chunk_rows)
+    found, tally = seen.note(), rows_by.whole
     only_fresh = ((found.n_seen and found.separable) or n_known > 0) and tally[0, :, 0].sum() > 0
     tally = tally[0] if only_fresh else tally.sum(axis=0)
     may_be_training = _check(file, loaded, tally, found.n_seen)
     note_unseen(file, unseen)
+    delta = loaded.delta if delta is None else delta
     document = {
-        **_measure(loaded, tally, loaded.delta if delta is None else delta),
-        **_precision(tally, base_rate, loaded.delta if delta is None else delta),
+        **_measure(loaded, tally, delta),
+        **_precision(tally, base_rate, delta),
         "n_seen_before": found.n_seen,
         "n_known_group": n_known,
         "unseen": unseen.record(),
     }
-    why = _verdict(document)
-    if document["verdict"] != "broken" and (may_be_training or (bool(found.n_seen or n_known) and not only_fresh)):
+    why, may_be_kept = _verdict(document), not (may_be_training or ((found.n_seen or n_known) and not only_fresh))
+    if document["verdict"] != "broken" and not may_be_kept:
         document["verdict"], why = "open", "open: the model has seen these rows, or some of them"
-    print_result(document, as_json, str(data), _facts(document, why))
-    if document["verdict"] == "broken":
+    facts = _facts(document, why)
+    if by is not None:
+        rates = rows_by.rates(bool(only_fresh), lambda _: loaded.tau, delta)
+        verdicts = ["open" if each.verdict == "kept" and not may_be_kept else each.verdict for each in rates]
+        document["by"] = levels_record(by, rates, verdicts, delta)
+        facts.append((f"by {by}", _by_in_words(document["by"])))
+    _end(document, as_json, str(data), facts)
+
+
+def _count(
+    model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: UnseenCounter, chunk_rows: int
+) -> tuple[LevelTally, int]:
+    """Count the rows of a file, one of each group, and those of known groups."""
+    tally, counted, n_known = LevelTally(), set[tuple[str, int]](), 0
+    with working(f"reading {reader.file.name}") as tell:
+        for rows in reader.batches(chunk_rows):
+            assert rows.labels is not None
+            known, counting = in_known_group(model, rows), counting_rows(rows, counted)
+            is_seen, is_flagged = seen.hits(rows) | known, model.scores(rows) > 0
+            levels = None if rows.levels is None else rows.levels[counting]
+            tally.add(levels, is_seen[counting], is_flagged[counting], rows.labels[counting])
+            n_known += int(known.sum())
+            unseen.update(rows.X)
+            tell(f"{rows.start + len(rows):,} rows")
+    return tally, n_known
+
+
+def _end(document: dict[str, Any], as_json: bool, title: str, facts: list[tuple[str, str]]) -> None:
+    """Print what was found, and exit by it."""
+    print_result(document, as_json, title, facts)
+    levels = document.get("by", {}).get("levels", [])
+    if levels and not as_json:
+        print_levels(document["by"])
+    if "broken" in (document["verdict"], *(each["verdict"] for each in levels)):
         raise typer.Exit(BROKEN)
+
+
+def _by_in_words(record: dict[str, Any]) -> str:
+    """In which levels the tolerance is provably broken."""
+    levels = record["levels"]
+    broken = [each["level"] for each in levels if each["verdict"] == "broken"]
+    if broken:
+        return f"broken in {len(broken)} of {len(levels)} levels: {in_words(broken)}"
+    n_kept = sum(each["verdict"] == "kept" for each in levels)
+    return f"kept in {n_kept} of {len(levels)} levels, open in the others" if n_kept < len(levels) else "kept in all"
 
 
 def _check(file: DataFile, model: LoadedModel, tally: NDArray[np.int64], n_seen: int | None) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from taufpl._types import Array, Labels
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._tables import arrow
-from taufpl.thresholding import canonical
+from taufpl.thresholding import MISSING_LEVEL, canonical, level_text
 
 # Pairs of words of which everybody knows the positive one.
 _WORDS = {"no": "yes", "n": "y", "false": "true", "f": "t", "neg": "pos", "negative": "positive", "off": "on"}
@@ -29,6 +29,12 @@ def _distinct(values: Any) -> tuple[list[Any], Labels]:
         if label is None or label != label:
             codes[codes == place] = -1
     return different, codes
+
+
+def read_levels(values: Any) -> Array:
+    """The level of each row of a pyarrow column, as canonical text."""
+    different, codes = _distinct(values)
+    return np.array([*map(level_text, different), MISSING_LEVEL], dtype=object)[codes]
 
 
 def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[Array, Any]:

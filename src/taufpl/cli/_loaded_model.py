@@ -86,14 +86,18 @@ class LoadedModel:
         steps, head = steps_and_last(self.model)
         head.recalibrate(transformed(steps, rows.X), self.labels(rows), groups=rows.ids)
 
-    def labelled_reader(self, file: DataFile, target: str | None, id_column: str | None = None) -> RowReader:
+    def labelled_reader(
+        self, file: DataFile, target: str | None, id_column: str | None = None, level_column: str | None = None
+    ) -> RowReader:
         """A reader of rows with labels, in the column that is given or has the name of that in the training data."""
         target = (target or self.layout.target) if file.is_table else None
         if file.is_table and target is None:
             raise CommandLineError(
                 "--target is needed: the model does not know the name of the column with the labels."
             )
-        return RowReader(file, self.layout, self.classes, target, id_column)
+        if level_column is not None and level_column == target:
+            raise CommandLineError(f"--by {level_column} is the target.")
+        return RowReader(file, self.layout, self.classes, target, id_column, level_column)
 
     def unseen_counter(self) -> UnseenCounter:
         """A counter of values that the training rows never had.

@@ -191,6 +191,7 @@ BaseRateRange = Annotated[
         default="as in DATA, without a bound",
     ),
 ]
+By = Annotated[str | None, typer.Option("--by", help="A column of DATA: rates for each of its levels, too.")]
 ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]
 Positive = Annotated[
     str | None, typer.Option("--positive", help="The label to find.", show_default="the larger number, true, yes")

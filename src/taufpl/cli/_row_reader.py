@@ -12,11 +12,11 @@ from scipy.sparse import csr_matrix, vstack
 from taufpl._checks import did_you_mean
 from taufpl._extras import require
 from taufpl._sklearn import safe_indexing
-from taufpl._types import Labels, Mask, Matrix
+from taufpl._types import Array, Labels, Mask, Matrix
 from taufpl.cli._data_file import DataFile, delimiter_of
 from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
-from taufpl.cli._labels import match_labels
+from taufpl.cli._labels import match_labels, read_levels
 from taufpl.cli._layout import FoundLayout, Layout
 from taufpl.cli._matrices import LabelledMatrix, stream_matrix
 from taufpl.cli._tables import arrow, check_names, parse_rows, read_names, stream_table
@@ -35,6 +35,7 @@ class RowBatch:
     labels: Labels | None  # 0, 1, or -1 where the label is missing; None where none were asked for
     ids: Any  # a pyarrow array, or None
     start: int  # number of rows before the first of these
+    levels: Array | None = None  # canonical texts of the column that was asked for
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -42,8 +43,9 @@ class RowBatch:
     def take(self, kept: Mask) -> RowBatch:
         """Some of the rows, by a mask."""
         places = np.flatnonzero(kept)
-        labels, ids = (None if each is None else each.take(places) for each in (self.labels, self.ids))
-        return replace(self, X=safe_indexing(self.X, places), labels=labels, ids=ids)
+        parts = self.labels, self.ids, self.levels
+        labels, ids, levels = (None if each is None else each.take(places) for each in parts)
+        return replace(self, X=safe_indexing(self.X, places), labels=labels, ids=ids, levels=levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class RowReader:
     classes: list[Any] | None = None  # the model's labels, negative first; None where no labels are wanted
     target: str | None = None  # the column of a table that holds the labels
     id_column: str | None = None
+    level_column: str | None = None  # a column of a table by whose levels rows are counted
 
     def batches(self, rows: int = CHUNK_ROWS) -> Iterator[RowBatch]:
         """All rows in batches of at most `rows`; those of standard input as soon as they are there.
@@ -65,8 +68,9 @@ class RowReader:
             parts = self._live(rows)
         elif self.file.is_table:
             parts = self._stream(rows)
-        elif self.id_column is not None:
-            raise CommandLineError(f"--id {self.id_column}: the columns of a {self.file.format} file have no names.")
+        elif self.id_column is not None or self.level_column is not None:
+            option = f"--by {self.level_column}" if self.id_column is None else f"--id {self.id_column}"
+            raise CommandLineError(f"{option}: the columns of a {self.file.format} file have no names.")
         else:
             parts = self._stream_matrix(rows)
         is_empty = True
@@ -89,7 +93,8 @@ class RowReader:
             raise ValueError(
                 f"{self.file.name}: column {self.id_column!r} has no value in some rows. Fill them, or leave them out."
             )
-        rows = RowBatch(X, np.concatenate(found) if found else None, ids, 0)
+        levels = None if self.level_column is None else np.concatenate([part.levels for part in parts])
+        rows = RowBatch(X, np.concatenate(found) if found else None, ids, 0, levels)
         if rows.labels is None or (rows.labels >= 0).all():
             return rows
         labelled = rows.take(rows.labels >= 0)
@@ -119,7 +124,8 @@ class RowReader:
             raise ValueError(f"{self.file.name}: the model was fitted on sparse data; give it rows as .svm or .npz.")
         check_names(self.file, names)
         types = self.layout.types()
-        others = [name for name in (self.target if self.classes else None, self.id_column) if name is not None]
+        named = (self.target if self.classes else None, self.id_column, self.level_column)
+        others = [name for name in named if name is not None]
         check_present(self.file, names, list(types), why=", which the model needs")
         check_present(self.file, names, others)
         known = {column.name for column in self.layout.columns} | {*others, self.layout.target}
@@ -145,7 +151,8 @@ class RowReader:
                 X = with_levels(batch.select([column.name for column in self.layout.used]).to_pandas(), self.layout)
             else:
                 X = frame_of_batches(self.file, [batch], self.layout, start)
-            yield RowBatch(X, labels, ids, start)
+            levels = None if self.level_column is None else read_levels(batch.column(self.level_column))
+            yield RowBatch(X, labels, ids, start, levels)
             start += batch.num_rows
 
     def _stream_matrix(self, rows: int) -> Iterator[RowBatch]:
