@@ -4,6 +4,7 @@
 PYTHON ?= python3
 EXTRAS ?= dev,cli
 PYTEST_ARGS ?=
+TEST_JOBS ?= 2
 
 VENV := .venv
 ifeq ($(OS),Windows_NT)
@@ -44,7 +45,7 @@ test: export OMP_WAIT_POLICY := passive
 test: export OMP_NUM_THREADS ?= 1
 test: export OPENBLAS_NUM_THREADS ?= 1
 test: $(READY) ## Run the tests, then the examples in the docstrings
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 	$(BIN)/python -m pytest --doctest-modules --pyargs taufpl
 
 lint: $(READY) ## Check format, lint rules and types
