@@ -10,6 +10,7 @@ import typer
 from taufpl import __version__
 from taufpl.cli._compare import compare_command
 from taufpl.cli._demo import demo_command
+from taufpl.cli._diff import diff_command
 from taufpl.cli._errors import (
     BAD_COMMAND_LINE,
     EXIT_CODES,
@@ -21,6 +22,7 @@ from taufpl.cli._errors import (
 from taufpl.cli._evaluate import evaluate_command
 from taufpl.cli._export import ExportCommand, export_command
 from taufpl.cli._fit import fit_command
+from taufpl.cli._info import info_command
 from taufpl.cli._monitor import monitor_command
 from taufpl.cli._predict import predict_command
 from taufpl.cli._recalibrate import recalibrate_command
@@ -42,6 +44,8 @@ app.command("predict")(predict_command)
 app.command("evaluate")(evaluate_command)
 app.command("recalibrate")(recalibrate_command)
 app.command("monitor")(monitor_command)
+app.command("info")(info_command)
+app.command("diff")(diff_command)
 app.command("report")(report_command)
 app.command("export", cls=ExportCommand)(export_command)
 app.command("demo")(demo_command)

@@ -41,6 +41,11 @@ class DataFile:
         return "standard input" if self.path is None else str(self.path)
 
     @property
+    def source(self) -> str:
+        """The name of the file without its folder, for the history in model files, which holds text alone."""
+        return "standard input" if self.path is None else self.path.name.encode(errors="replace").decode()
+
+    @property
     def is_table(self) -> bool:
         """Whether the columns have names and types."""
         return self.format in ("csv", "parquet", "arrow")

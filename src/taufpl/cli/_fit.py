@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -146,10 +146,11 @@ def _fit_file(
         with at_other_tolerances([each.tau for each in budgets]) as others:
             fitted = fit(rows, options)
     made = time.perf_counter()
+    head = last_step(fitted)
+    head.threshold_history_ = tuple(replace(each, source=file.source) for each in head.threshold_history_)
     with working(f"writing {output}"):
         header = save_model(fitted, output, training=record, seen=seen)
     written = time.perf_counter()
-    head = last_step(fitted)
     evidence = head.evidence_
     document = {
         "output": str(output),

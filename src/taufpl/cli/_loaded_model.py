@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from taufpl.estimators import last_step, steps_and_last, transformed
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import SavedModel, load_model
 from taufpl.preprocessing import LevelEncoder, TableEncoder, TrainingColumn, UnseenCounter
-from taufpl.thresholding import USUAL_DELTA
+from taufpl.thresholding import FIT, RECALIBRATE, USUAL_DELTA, ThresholdRecord
 
 # Remarks on one file that are printed; of the others only their number.
 _MOST_REMARKS = 5
@@ -81,10 +82,24 @@ class LoadedModel:
         """The labels of rows as the model knows them; None where none were read."""
         return None if rows.labels is None else np.asarray(self.head.classes_)[rows.labels]
 
-    def recalibrate(self, rows: RowBatch) -> None:
+    @property
+    def history(self) -> tuple[ThresholdRecord, ...]:
+        """The thresholds that were chosen, the first one first; of older files what their header tells."""
+        kept = tuple(self.head.threshold_history_)
+        if kept:
+            return kept
+        found = self.head.evidence_[0] if isinstance(self.head.evidence_, tuple) else self.head.evidence_
+        spent = found.delta or 0.0 if found.guaranteed else 0.0
+        # The header was written anew by every recalibration: when the model was fitted is not known then.
+        last = self.training.get("recalibrated")
+        event, at = (RECALIBRATE, last.get("at")) if isinstance(last, dict) else (FIT, self.saved.header.created)
+        return (ThresholdRecord(event, _time(at), found.n_negative, None, self.head.threshold_, spent),)
+
+    def recalibrate(self, rows: RowBatch, source: str | None = None) -> None:
         """Choose the threshold anew; rows without labels are negatives."""
         steps, head = steps_and_last(self.model)
-        head.recalibrate(transformed(steps, rows.X), self.labels(rows), groups=rows.ids)
+        head.threshold_history_ = self.history
+        head.recalibrate(transformed(steps, rows.X), self.labels(rows), groups=rows.ids, source=source)
 
     def labelled_reader(
         self, file: DataFile, target: str | None, id_column: str | None = None, level_column: str | None = None
@@ -114,6 +129,15 @@ class LoadedModel:
             TrainingColumn(column.name, n_rows, column.n_missing, *ends, known.get(column.name))
             for column, ends in zip(columns, ranges, strict=True)
         )
+
+
+def _time(text: Any) -> str | None:
+    """A time as it was written, or None where the text is none."""
+    try:
+        datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return str(text)
 
 
 def open_model(path: Path) -> LoadedModel:

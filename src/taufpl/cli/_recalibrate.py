@@ -91,7 +91,7 @@ def _recalibrate(file: DataFile, model: LoadedModel, rows: RowBatch, n_seen: int
             f"{file.name}: {n_negative:,} {what}{unseen} are too few for the guarantee at tau {model.tau:g} and "
             f"delta {model.delta:g}; {needed:,} are needed."
         )
-    model.recalibrate(rows)
+    model.recalibrate(rows, file.source)
     # What the model tells itself is told anew; what was added when it was fitted stays.
     training = {name: model.training[name] for name in _KEPT if name in model.training}
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -21,7 +21,7 @@ from taufpl.estimators._search import tau_grid
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.strategies import Plan
 from taufpl.preprocessing import columns_of, is_frame, read_column
-from taufpl.thresholding import Evidence
+from taufpl.thresholding import FIT, Evidence
 
 
 class ScoreScreen(ScorerClassifier):
@@ -186,6 +186,7 @@ class ScoreScreen(ScorerClassifier):
     def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
         super()._keep_evidence(evidence, rounding)
         self.threshold_ = self._sign * self.threshold_ + 0.0  # and no -0.0
+        self.threshold_history_ = (self._record(FIT),)
 
     def _numbers(self, X: Any, *, reset: bool) -> Vector:
         """The scores as they are, as doubles."""

@@ -21,7 +21,7 @@ from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, Strategy, choose_strategy, held_out_count
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import to_numpy
-from taufpl.thresholding import Evidence
+from taufpl.thresholding import FIT, RECALIBRATE, Evidence, ThresholdRecord
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "threshold": [StrOptions({"auto", *STRATEGIES})],
@@ -60,13 +60,14 @@ class ThresholdedMixin(ABC):
     random_state: Any
     n_jobs: int | None
     thresholds_: Vector
+    threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
 
     @property
     def _raw_threshold(self) -> float:
         """The strictest threshold, on the scale of `_raw_scores`."""
         return float(to_numpy(self.thresholds_)[int(np.argmin(self._taus()))])
 
-    def recalibrate(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def recalibrate(self, X: Any, y: Any = None, groups: Any = None, *, source: str | None = None) -> Self:
         """Choose the threshold anew from fresh negatives, without refitting: after a drift, say.
 
         It becomes the order statistic with a guarantee at `delta` (0.05 if that is None), provided that the scorer has
@@ -80,17 +81,22 @@ class ThresholdedMixin(ABC):
             Labels; None says that all rows are negatives.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group belong together: each group gives the threshold one negative, drawn at random.
+        source : str, default=None
+            Where the rows came from, for `threshold_history_`.
 
         Returns
         -------
         self
-            Its `threshold_`, `evidence_`, `fpr_estimate_` and `fpr_upper_bound_` are new.
+            Its `threshold_`, `evidence_`, `fpr_estimate_` and `fpr_upper_bound_` are new, and `threshold_history_` has
+            one more entry.
         """
         check_is_fitted(self)
         plan = self._plan()
         with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
             evidence = fresh_evidence(table, scores, plan.guarantee.choose_all(scores.negative))
+        before, history = self.threshold_, self.threshold_history_
         self._keep_evidence(evidence, self._score_rounding)
+        self.threshold_history_ = (*history, self._record(RECALIBRATE, before, source))
         return self
 
     def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices | None:
@@ -191,6 +197,15 @@ class ThresholdedMixin(ABC):
         bounds = np.array([each.fpr_upper_bound for each in raised])
         self.fpr_estimate_ = float(estimates[0]) if single else estimates
         self.fpr_upper_bound_ = float(bounds[0]) if single else bounds
+        self.threshold_history_ = (self._record(FIT),)
+
+    def _record(self, event: str, before: float | None = None, source: str | None = None) -> ThresholdRecord:
+        """The entry of `threshold_history_` about the threshold as it is now."""
+        several = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
+        spent = max(each.delta or 0.0 if each.guaranteed else 0.0 for each in several)
+        return ThresholdRecord.now(
+            event, several[0].n_negative, before, self.threshold_, delta_spent=spent, source=source
+        )
 
 
 def fresh_evidence(table: Table, scores: Scores, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING
 from taufpl._extras import on_demand
 from taufpl.thresholding._cross import CrossFitRule
 from taufpl.thresholding._evidence import Evidence, Rounds
+from taufpl.thresholding._history import (
+    FIT as FIT,
+    RECALIBRATE as RECALIBRATE,
+    RESTART as RESTART,
+    ThresholdRecord,
+)
 from taufpl.thresholding._level_rates import MOST_LEVELS as MOST_LEVELS, LevelRates, rates_of_levels as rates_of_levels
 from taufpl.thresholding._levels import (
     MISSING_LEVEL as MISSING_LEVEL,
@@ -59,6 +65,7 @@ __all__ = [
     "Rounds",
     "Sample",
     "SequenceStatistic",
+    "ThresholdRecord",
     "ThresholdRule",
     "TopSample",
     "TrainQuantile",

@@ -37,7 +37,9 @@ OWN = {
         preprocessing.TableEncoder,
         solvers.Record,
         thresholding.Evidence,
+        thresholding.NegativeSequence,
         thresholding.Rounds,
+        thresholding.ThresholdRecord,
     )
 }
 _OWN_NAMES = frozenset(f"{module}.{name}" for name, module in OWN.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,11 @@ def training_summary(model: Any, X: Any = None, y: Any = None) -> dict[str, Any]
     -------
     dict
         `model`, `preprocessing` and `scorer` (names of classes), `tau`, `delta`, `threshold_strategy`, `threshold`,
-        `fpr_estimate`, `fpr_upper_bound`, `recall_estimate`, `evidence` (one entry a tolerance), `negative_label`,
-        `positive_label`, `n_features`, `feature_names`, and for rankings `reg`, `tau_scale`, `dual_gap`, `converged`
-        and `collapsed`, and of kernels `gamma`, `kernel_gap` and `relative_error`, as far as the model has them. With X
-        and y `n_rows`, `n_negative`, `n_positive` and `fingerprint`.
+        `fpr_estimate`, `fpr_upper_bound`, `recall_estimate`, `evidence` (one entry a tolerance), `threshold_history`
+        (one entry a threshold that was chosen), `negative_label`, `positive_label`, `n_features`, `feature_names`, and
+        for rankings `reg`, `tau_scale`, `dual_gap`, `converged` and `collapsed`, and of kernels `gamma`, `kernel_gap`
+        and `relative_error`, as far as the model has them. With X and y `n_rows`, `n_negative`, `n_positive` and
+        `fingerprint`.
 
     Examples
     --------
@@ -95,4 +97,5 @@ def _results(head: Any) -> dict[str, Any]:
     results["evidence"] = [
         {name.replace("tpr", "recall"): getattr(each, name) for name in _EVIDENCE} for each in several
     ]
+    results["threshold_history"] = [asdict(each) for each in getattr(head, "threshold_history_", ())]
     return results

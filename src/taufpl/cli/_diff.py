@@ -1,0 +1,310 @@
+"""``taufpl diff``: what changed between two models, and which rows change sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import joblib
+import numpy as np
+import typer
+
+from taufpl._files import written_whole
+from taufpl._types import Labels, Mask, Vector
+from taufpl.cli._data_file import DataFile, find_data_file
+from taufpl.cli._errors import CommandLineError
+from taufpl.cli._formulas import guard_formulas
+from taufpl.cli._info import limits_of, model_record, print_history
+from taufpl.cli._loaded_model import LoadedModel, open_model
+from taufpl.cli._options import Json, Target
+from taufpl.cli._output import check_output, number, print_json, print_rows, working
+from taufpl.cli._row_reader import RowReader
+from taufpl.cli._tables import arrow, read_names
+from taufpl.estimators import steps_and_last
+
+# Entries of the record of a model that are compared one by one.
+_COMPARED = (
+    "model", "scorer", "preprocessing", "tau", "delta", "looks", "threshold_strategy", "target", "group", "time",
+    "n_negative", "n_positive",
+)  # fmt: skip
+# What a fitted scorer has learned, whatever its class: nothing that a recalibration changes.
+_LEARNED = ("estimators_", "coef_", "support_vectors_", "dual_coef_", "gamma_")
+# Rows that change sides and are shown.
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows of a file under two models: scores measured from each threshold, labels where there are some."""
+
+    old: Vector
+    new: Vector
+    labels: Labels | None
+    ids: Any
+
+    @property
+    def to_positive(self) -> Mask:
+        """Rows that only the new model decides positive."""
+        return (self.new > 0) & ~(self.old > 0)
+
+    @property
+    def to_negative(self) -> Mask:
+        """Rows that only the old model decides positive."""
+        return (self.old > 0) & ~(self.new > 0)
+
+    def counts(self, moved: Mask) -> dict[str, int | None]:
+        """How many rows move, and how many of them are negatives and positives."""
+        by_label = [None if self.labels is None else int(np.sum(moved & (self.labels == each))) for each in (0, 1)]
+        return {"n": int(moved.sum()), "n_negative": by_label[0], "n_positive": by_label[1]}
+
+
+def diff_command(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another one.")],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Rows: which of them change sides?", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write all rows that change sides: .csv or .parquet.")
+    ] = None,
+    target: Target = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A column to take along.", show_default="row numbers")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what changed between two models, and on a file which rows change sides.
+
+    Settings, thresholds, columns, versions and history are compared; where NEW was made from OLD by recalibrate, that
+    is said. With DATA every row is decided by both, and those that change sides are counted, by label where DATA has
+    the column with the labels.
+    """
+    if data is None and (output or target or id_column):
+        given = "-o" if output else "--target" if target else "--id"
+        raise CommandLineError(f"{given} is about rows: give DATA, too.")
+    if output is not None:
+        check_output(output, old, new, data)
+        if output.suffix.lower() not in (".csv", ".parquet"):
+            raise ValueError(f"{output}: rows that change sides are written as .csv or .parquet.")
+    models = open_model(old), open_model(new)
+    _check_comparable(*models)
+    document = _compared(*models)
+    changes = None
+    if data is not None:
+        with working(f"reading {data}"):
+            changes = _decide(find_data_file(data), *models, target, id_column)
+        document["rows"] = _changes_record(changes, *models)
+        if output is not None:
+            _write(output, changes, models[1], id_column or "row")
+            document["output"] = str(output)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document, *models)
+
+
+def _check_comparable(old: LoadedModel, new: LoadedModel) -> None:
+    """Refuse models for other labels, or for tables without a column in common."""
+    if old.classes != new.classes:
+        raise ValueError(
+            f"{new.path}: decides between {new.classes[0]!r} and {new.classes[1]!r}, and {old.path} between "
+            f"{old.classes[0]!r} and {old.classes[1]!r}: their decisions cannot be compared."
+        )
+    is_same_kind = old.layout.is_sparse == new.layout.is_sparse
+    if not is_same_kind or (old.layout.columns and not {*_names(old)} & {*_names(new)}):
+        raise ValueError(f"{new.path}: is about other columns than {old.path}; the two have none in common.")
+
+
+def _names(model: LoadedModel) -> list[str]:
+    return [column.name for column in model.layout.columns]
+
+
+def _compared(old: LoadedModel, new: LoadedModel) -> dict[str, Any]:
+    before, after = model_record(old), model_record(new)
+    kinds = [{each.name: each.kind for each in model.layout.columns} for model in (old, new)]
+    thresholds = [dict(_thresholds(model)) for model in (old, new)]
+    return {
+        "old": str(old.path),
+        "new": str(new.path),
+        "descent": _descent(old, new),
+        "same_scorer": _learned(old) == _learned(new),
+        "settings": {
+            name: {"old": before[name], "new": after[name]}
+            for name in _COMPARED
+            if _plain(before[name]) != _plain(after[name])
+        },
+        "thresholds": {
+            name: {"old": thresholds[0].get(name), "new": thresholds[1].get(name)}
+            for name in dict.fromkeys([*thresholds[0], *thresholds[1]])
+        },
+        "columns": {
+            name: {"old": kinds[0].get(name), "new": kinds[1].get(name)}
+            for name in dict.fromkeys([*kinds[0], *kinds[1]])
+            if kinds[0].get(name) != kinds[1].get(name)
+        },
+        "versions": {
+            name: {"old": before["versions"][name], "new": after["versions"][name]}
+            for name in before["versions"]
+            if before["versions"][name] != after["versions"][name]
+        },
+        "history": {"old": before["history"], "new": after["history"]},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
+
+
+def _thresholds(model: LoadedModel) -> Iterator[tuple[str, float]]:
+    """Thresholds by segment, or by tolerance."""
+    for name, evidence in limits_of(model.head):
+        yield (name if hasattr(model.head, "segments_") else f"{name}, at {evidence.tau:g}"), evidence.threshold
+
+
+def _learned(model: LoadedModel) -> str:
+    """A hash of what the scorer and its preprocessing have learned."""
+    steps, head = steps_and_last(model.model)
+    return str(joblib.hash([steps, [getattr(head, name) for name in _LEARNED if hasattr(head, name)]]))
+
+
+def _descent(old: LoadedModel, new: LoadedModel) -> str:
+    """Whether one model was made from the other, told by their histories."""
+    before, after = old.history, new.history
+    if before == after:
+        return "same"
+    if after[: len(before)] == before:
+        return "new from old"
+    return "old from new" if before[: len(after)] == after else "none"
+
+
+def _decide(file: DataFile, old: LoadedModel, new: LoadedModel, target: str | None, id_column: str | None) -> Changes:
+    """Decide every row of a file by both models; it is read once where they take the same columns."""
+    known = old.layout.target or new.layout.target
+    if target is None and file.is_table and known in read_names(file):
+        target = known
+    sides: tuple[list[Vector], list[Vector]] = ([], [])
+    labels: list[Any] = []
+    ids: list[Any] = []
+    is_same = old.layout == new.layout
+    for rows in _reader(file, old, target, id_column).batches():
+        sides[0].append(old.scores(rows))
+        if is_same:
+            sides[1].append(new.scores(rows))
+        labels.append(rows.labels)
+        ids.append(rows.ids)
+    if not is_same:
+        sides[1].extend(new.scores(rows) for rows in _reader(file, new, target, id_column).batches())
+    return Changes(
+        np.concatenate(sides[0]),
+        np.concatenate(sides[1]),
+        None if target is None else np.concatenate(labels),
+        None if id_column is None else np.concatenate([np.asarray(each, object) for each in ids]),
+    )
+
+
+def _reader(file: DataFile, model: LoadedModel, target: str | None, id_column: str | None) -> RowReader:
+    return RowReader(file, model.layout, None if target is None else model.classes, target, id_column)
+
+
+def _changes_record(changes: Changes, old: LoadedModel, new: LoadedModel) -> dict[str, Any]:
+    moved = np.flatnonzero(changes.to_positive | changes.to_negative)
+    first = moved[:_MOST_SHOWN].tolist()
+    return {
+        "n_rows": changes.new.size,
+        "n_positive_before": int(np.sum(changes.old > 0)),
+        "n_positive_now": int(np.sum(changes.new > 0)),
+        "to_positive": changes.counts(changes.to_positive),
+        "to_negative": changes.counts(changes.to_negative),
+        "first": [
+            {
+                "row": place + 1,
+                **({} if changes.ids is None else {"id": changes.ids[place]}),
+                "label": None if changes.labels is None or changes.labels[place] < 0 else
+                         new.classes[changes.labels[place]],
+                "decision_before": old.classes[int(changes.old[place] > 0)],
+                "decision_now": new.classes[int(changes.new[place] > 0)],
+                "score_before": float(changes.old[place]),
+                "score_now": float(changes.new[place]),
+            }
+            for place in first
+        ],
+    }  # fmt: skip
+
+
+def _write(path: Path, changes: Changes, model: LoadedModel, name: str) -> None:
+    """Write all rows that change sides."""
+    pa, moved = arrow(), np.flatnonzero(changes.to_positive | changes.to_negative)
+    labels = pa.array(model.classes)
+    columns = {name if name not in ("label", "decision_before", "decision_now") else f"id_{name}":
+               pa.array(moved + 1 if changes.ids is None else changes.ids[moved])}  # fmt: skip
+    if changes.labels is not None:
+        found = changes.labels[moved]
+        columns["label"] = labels.take(pa.array(np.where(found < 0, 0, found), mask=found < 0))
+    for side, scores in (("before", changes.old), ("now", changes.new)):
+        columns[f"score_{side}"] = pa.array(scores[moved])
+        columns[f"decision_{side}"] = labels.take(pa.array((scores[moved] > 0).astype(np.int8)))
+    table = pa.table(columns)
+    with written_whole(path) as draft:
+        if path.suffix.lower() == ".parquet":
+            arrow(".parquet").write_table(table, draft)
+        else:
+            arrow(".csv").write_csv(guard_formulas(table)[0], draft)
+
+
+_DESCENT = {
+    "same": "the histories are the same",
+    "new from old": "NEW was made from OLD",
+    "old from new": "OLD was made from NEW",
+    "none": "neither was made from the other",
+}
+
+
+def _print(document: dict[str, Any], old: LoadedModel, new: LoadedModel) -> None:
+    rows = [
+        ["descent", "", _DESCENT[document["descent"]]],
+        ["scorer", "", "the same" if document["same_scorer"] else "another one"],
+        *([name.replace("_", " "), _shown(each["old"]), _shown(each["new"])]
+          for name, each in document["settings"].items()),
+        *([f"threshold, {name}", number(each["old"]), number(each["new"])]
+          for name, each in document["thresholds"].items()),
+        *([f"column {name}", each["old"] or "not there", each["new"] or "not there"]
+          for name, each in document["columns"].items()),
+        *([name.replace("_", " "), str(each["old"]), str(each["new"])] for name, each in document["versions"].items()),
+    ]  # fmt: skip
+    print_rows(f"{document['old']} and {document['new']}", ["", "OLD", "NEW"], rows)
+    if document["descent"] in ("none", "old from new"):
+        print_history(f"History of {document['old']}", old.history)
+    if document["descent"] != "old from new":
+        print_history(f"History of {document['new']}", new.history)
+    if "rows" in document:
+        _print_changes(document["rows"], new)
+
+
+def _shown(value: Any) -> str:
+    return (
+        ", ".join(map(str, value)) if isinstance(value, list | tuple) else "not known" if value is None else str(value)
+    )
+
+
+def _print_changes(record: dict[str, Any], model: LoadedModel) -> None:
+    negative, positive = model.classes
+    rows = []
+    for name, label in (("to_positive", positive), ("to_negative", negative)):
+        counts = record[name]
+        by_label = [
+            "not known" if counts[each] is None else f"{counts[each]:,}" for each in ("n_negative", "n_positive")
+        ]
+        rows.append([f"now decided {label}", f"{counts['n']:,}", *by_label])
+    title = f"Of {record['n_rows']:,} rows, {record['n_positive_before']:,} were decided {positive}, now "
+    head = ["", "rows", f"that are {negative}", f"that are {positive}"]
+    print_rows(f"{title}{record['n_positive_now']:,}", head, rows, numeric=(1, 2, 3))
+    if record["first"]:
+        names = list(record["first"][0])
+        cells = [
+            [number(each[name]) if name.startswith("score") else "" if each[name] is None else str(each[name])
+             for name in names]
+            for each in record["first"]
+        ]  # fmt: skip
+        print_rows("The first rows that change sides", [name.replace("_", " ") for name in names], cells)

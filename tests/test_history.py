@@ -1,0 +1,178 @@
+"""The history of thresholds: in Python, in model files, and in the commands that show and compare it."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from cli_cases import command, contents, frame, numbers, succeed, write
+from taufpl import NeymanPearsonClassifier, ScoreScreen, TauFPLClassifier
+from taufpl.exceptions import ModelFileError
+from taufpl.persistence import load_model, save_model
+from taufpl.thresholding import ThresholdRecord
+
+QUICK = ("--tau", "0.05", "--model", "logistic", "--threshold", "np")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model, and what recalibration on higher negatives makes of it."""
+    folder = tmp_path_factory.mktemp("history")
+    write(frame(0), folder / "train.csv")
+    shifted = frame(1)
+    shifted[["x0", "x1"]] += 1.0
+    write(shifted, folder / "shifted.csv")
+    write(frame(2).assign(case=[f"=c{row}" for row in range(650)]), folder / "new.csv")
+    succeed("fit", folder / "train.csv", "--target", "y", *QUICK, "-o", folder / "old.skops")
+    succeed("recalibrate", folder / "old.skops", folder / "shifted.csv", "-o", folder / "mended.skops")
+    return folder
+
+
+def test_every_threshold_leaves_a_record():
+    X, y = numbers(0)
+    model = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(X, y)
+    before = model.threshold_
+    fresh, _ = numbers(1, m=1)
+    model.recalibrate(fresh, source="june")
+    first, second = model.threshold_history_
+    assert (first.event, first.threshold_before, first.threshold, first.delta_spent) == ("fit", None, before, 0.05)
+    assert (second.event, second.threshold_before, second.source) == ("recalibrate", before, "june")
+    assert (second.threshold, second.n_negative, second.delta_spent) == (model.threshold_, len(fresh), 0.05)
+    assert first.at <= second.at
+    assert len(model.fit(X, y).threshold_history_) == 1
+    low = ScoreScreen(tau=0.05, higher_is_positive=False).fit(-X[:, 0], y)
+    assert low.threshold_history_[0].threshold == low.threshold_ < 0
+    measured = TauFPLClassifier(0.05, threshold="cross", reg=1.0, tau_scale=1.0, random_state=0).fit(X, y)
+    assert measured.threshold_history_[0].delta_spent == 0.0
+
+
+def test_model_files_keep_the_history(place):
+    saved = load_model(place / "mended.skops")
+    history = saved.model.threshold_history_
+    assert [(each.event, each.source) for each in history] == [("fit", "train.csv"), ("recalibrate", "shifted.csv")]
+    assert [each["threshold"] for each in saved.header.training["threshold_history"]] == [
+        each.threshold for each in history
+    ]
+
+
+@pytest.mark.parametrize("changed", [
+    {"event": "remodel"}, {"at": "yesterday"}, {"threshold": math.nan}, {"delta_spent": 2.0}, {"n_negative": -1},
+    {"source": 5},
+])  # fmt: skip
+def test_records_that_make_no_sense_are_not_loaded(place, tmp_path, changed):
+    saved = load_model(place / "old.skops")
+    (record,) = saved.model.threshold_history_
+    for name, value in changed.items():
+        object.__setattr__(record, name, value)
+    save_model(saved.model, tmp_path / "strange.skops")
+    with pytest.raises(ModelFileError, match="does not make a model"):
+        load_model(tmp_path / "strange.skops")
+
+
+def test_info_tells_what_a_file_holds(place):
+    text = succeed("info", place / "mended.skops").out
+    for part in ("LogisticRegression", "spent again by every threshold: 2 thresholds, 0.1 in all", "shifted.csv",
+                 "guaranteed: P(FPR > 5.00%) <= 0.05", "x3", "SimpleImputer, StandardScaler"):  # fmt: skip
+        assert part in text
+    found = succeed("info", place / "mended.skops", "--json").document
+    assert found["limits"][0]["threshold"] == found["threshold"] == found["history"][-1]["threshold"]
+    assert (found["tau"], found["delta"], found["looks"], found["delta_spent"]) == (0.05, 0.05, 1, 0.1)
+    assert found["size_bytes"] == (place / "mended.skops").stat().st_size
+    assert [each["kind"] for each in found["columns"]] == ["number"] * 4
+
+
+def test_older_files_tell_what_they_know(place, tmp_path):
+    saved = load_model(place / "mended.skops")
+    del saved.model.__dict__["threshold_history_"]
+    saved.model.__dict__.pop("looks", None)
+    training = {name: saved.header.training[name] for name in ("recalibrated", "layout")}
+    save_model(saved.model, tmp_path / "old.skops", training=training)
+    (found,) = succeed("info", tmp_path / "old.skops", "--json").document["history"]
+    assert (found["event"], found["at"]) == ("recalibrate", training["recalibrated"]["at"])
+    save_model(saved.model, tmp_path / "first.skops", training={"recalibrated": {"at": "some day"}})
+    (found,) = succeed("info", tmp_path / "first.skops", "--json").document["history"]
+    assert found["at"] is None
+    write(frame(3), tmp_path / "fresh.csv")
+    succeed("recalibrate", tmp_path / "old.skops", tmp_path / "fresh.csv")
+    assert [each.event for each in load_model(tmp_path / "old.skops").model.threshold_history_] == ["recalibrate"] * 2
+
+
+def test_diff_counts_the_rows_that_change_sides(place, tmp_path):
+    done = succeed(
+        "diff", place / "old.skops", place / "mended.skops", place / "new.csv", "--id", "case", "--json",
+        "-o", tmp_path / "changes.csv",
+    )  # fmt: skip
+    document = done.document
+    assert document["descent"] == "new from old"
+    assert document["same_scorer"] is True
+    assert not document["settings"]
+    assert not document["columns"]
+    rows = frame(2)
+    before, after = (
+        load_model(place / name).model.predict(rows.drop(columns="y")) for name in ("old.skops", "mended.skops")
+    )
+    fell = (before == 1) & (after == 0)
+    counts = {
+        "n": fell.sum(),
+        "n_negative": (fell & (rows["y"] == 0)).sum(),
+        "n_positive": (fell & (rows["y"] == 1)).sum(),
+    }
+    assert document["rows"]["to_negative"] == counts
+    assert fell.sum() > 10
+    assert document["rows"]["to_positive"]["n"] == (after > before).sum() == 0
+    written = pd.read_csv(tmp_path / "changes.csv")
+    assert written["case"].tolist() == [f"'=c{row}" for row in np.flatnonzero(fell)]
+    assert written["label"].tolist() == rows["y"][fell].tolist()
+    assert (written["score_before"] > 0).all()
+    assert set(written["decision_now"]) == {0}
+    text = succeed("diff", place / "mended.skops", place / "old.skops", place / "new.csv").out
+    assert "OLD was made from NEW" in text
+    assert f"Of 650 rows, {after.sum()} were decided 1, now {before.sum()}" in text
+
+
+def test_diff_of_other_models(place, tmp_path):
+    table = frame(0).assign(extra=np.arange(650) % 7)
+    write(table, tmp_path / "wide.csv")
+    succeed("fit", tmp_path / "wide.csv", "--target", "y", *QUICK, "--tau", 0.1, "-o", tmp_path / "wide.skops")
+    done = succeed("diff", place / "old.skops", tmp_path / "wide.skops", tmp_path / "wide.csv", "--json").document
+    assert (done["descent"], done["same_scorer"]) == ("none", False)
+    assert done["settings"]["tau"] == {"old": 0.05, "new": 0.1}
+    assert done["columns"] == {"extra": {"old": None, "new": "number"}}
+    assert done["rows"]["n_rows"] == 650
+    again = succeed("diff", place / "old.skops", place / "old.skops", "--json").document
+    assert (again["descent"], again["same_scorer"]) == ("same", True)
+
+
+@pytest.mark.parametrize(("words", "code", "said"), [
+    ("info new.csv", 1, "new.csv cannot be loaded"),
+    ("info none.skops", 1, "there is no such file"),
+    ("diff old.skops new.csv", 1, "new.csv cannot be loaded"),
+    ("diff old.skops", 2, "missing argument"),
+    ("diff old.skops fraud.skops", 1, "their decisions cannot be compared"),
+    ("diff old.skops other.skops", 1, "have none in common"),
+    ("diff old.skops mended.skops other.csv", 1, "there is no column 'x0', which the model needs"),
+    ("diff old.skops mended.skops new.csv --id nobody", 1, "there is no column 'nobody'"),
+    ("diff old.skops mended.skops -o changes.csv", 2, "-o is about rows"),
+    ("diff old.skops mended.skops new.csv -o changes.txt", 1, "are written as .csv or .parquet"),
+    ("diff old.skops mended.skops new.csv -o old.skops", 1, "is the file that is read"),
+])  # fmt: skip
+def test_bad_uses_end_with_a_sentence(place, words, code, said, monkeypatch):
+    monkeypatch.chdir(place)
+    if not (place / "other.skops").exists():
+        other = frame(0).rename(columns=lambda name: name.replace("x", "z"))
+        write(other, place / "other.csv")
+        write(frame(0).replace({"y": {0: "fine", 1: "fraud"}}), place / "fraud.csv")
+        succeed("fit", "other.csv", "--target", "y", *QUICK, "-o", "other.skops")
+        succeed("fit", "fraud.csv", "--target", "y", "--positive", "fraud", *QUICK, "-o", "fraud.skops")
+    before = contents(place)
+    done = command(*words.split())
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+    assert contents(place) == before
+
+
+def test_a_source_that_is_no_text_is_kept_as_text():
+    assert ThresholdRecord.now("fit", 1, None, 0.0, delta_spent=0.0, source="caf\udce9").source == "caf?"
