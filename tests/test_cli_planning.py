@@ -51,6 +51,22 @@ def test_a_base_rate_from_the_labels_is_an_upper_bound(place):
     assert budget["delta"] == pytest.approx(0.05)
 
 
+def test_plan_tells_numbers_recall_and_draws_them(place):
+    found = succeed("plan", "--tau", 0.001, "--negatives", 3000, "--json").document
+    assert (found["n_needed"], [each["n_negative"] for each in found["held_out"]]) == (2995, [3000, 6000, 30_000])
+    assert found["held_out"][0]["n_above"] is None
+    assert found["all_choose"][0]["n_above"] == 0
+    picture = place / "plan.png"
+    line = ["plan", "--model", place / "good.skops", "--data", place / "new.csv", "--negatives", 200]
+    plan = succeed(*line, "-o", picture, "--json").document
+    assert (plan["tau"], plan["n_negative_scores"], plan["n_positive_scores"]) == (0.05, 3000, 300)
+    recalls = [each["recall"] for each in plan["all_choose"]]
+    assert recalls == sorted(recalls)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "no proof" in succeed("plan", "--tau", 0.001, "--negatives", 3000).out
+    assert "recall, mean" in succeed(*line).out
+
+
 FIT = "fit good.csv --target y --model logistic -o out.skops "
 BAD = [
     (FIT + "--alarms-per-day 100", 2, "--alarms-per-day needs --volume"),
@@ -63,6 +79,12 @@ BAD = [
     (FIT + "--alarms-per-day 100 --volume 100", 1, "which no day can exceed"),
     (FIT + "--alarms-per-day 100 --volume 1000", 1, "--base-rate states that of the traffic"),
     (FIT + "--alarms-per-day 25 --volume 10000 --base-rate 0.001", 1, "smallest budget that could be met is"),
+    ("plan --model good.skops", 2, "--model and --data go together"),
+    ("plan --model good.skops --data good.csv", 1, "fitted on these very rows"),
+    ("plan --model good.skops --data negatives.csv", 1, "no positives that the model has not seen"),
+    ("plan -o plan.svg", 2, "the picture is written as .png"),
+    ("plan -o missing/plan.png", 1, "the folder missing does not exist"),
+    ("plan --tau 5", 2, "strictly between 0 and 1"),
     ("evaluate good.skops new.csv --base-rate 0.1:0.01", 2, "LOW:HIGH with the lower share first"),
     ("evaluate good.skops new.csv --base-rate 0.1:0.2:0.3", 2, "LOW:HIGH"),
     ("evaluate good.skops new.csv --base-rate 1%", 2, "1 % is 0.01"),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taufpl.planning import alarm_budget, precision_at, precision_lower_bound
+from taufpl.planning import alarm_budget, plan_labels, precision_at, precision_lower_bound
+from taufpl.planning._expected_recall import RecallForecast
 from taufpl.thresholding import OrderStatistic, negatives_needed
 
 
@@ -86,3 +87,48 @@ def test_the_smallest_budget_that_could_be_met_is_named(base_rate, n_negative):
 def test_bad_budgets_are_refused(arguments, options, words):
     with pytest.raises(ValueError, match=words):
         alarm_budget(*arguments, **options)
+
+
+@pytest.mark.parametrize(("tau", "delta", "n"), [(0.001, 0.05, 5000), (0.05, 0.2, 40), (0.01, 0.05, 200)])
+def test_a_plan_counts_as_binomials_do(tau, delta, n):
+    plan = plan_labels(tau, delta, n)
+    assert (1 - tau) ** plan.n_needed <= delta < (1 - tau) ** (plan.n_needed - 1)
+    assert [each.n_negative for each in plan.all_choose] == [n, 2 * n, 10 * n]
+    for each in (*plan.held_out, *plan.all_choose, *plan.curve):
+        m, j = each.n_threshold, each.n_above
+        assert m <= each.n_negative
+        if j is None:
+            assert m < plan.n_needed
+            continue
+        assert stats.binom.cdf(j, m, tau) <= delta < stats.binom.cdf(j + 1, m, tau)
+        assert each.usable_share == pytest.approx(stats.beta.mean(j + 1, m - j) / tau)
+    assert all(each.n_threshold < each.n_negative for each in plan.held_out)
+
+
+def test_the_planned_recall_is_near_the_truth_and_its_interval_holds_it():
+    rng, shift, n, above, delta, n_draws = np.random.default_rng(0), 2.0, 1000, 4, 0.1, 100
+    fpr = stats.beta.ppf((np.arange(2000) + 0.5) / 2000, above + 1, n - above)
+    truth, planned, missed = stats.norm.sf(stats.norm.isf(fpr) - shift).mean(), [], 0
+    for seed in range(n_draws):
+        forecast = RecallForecast.from_scores(rng.normal(size=800), rng.normal(shift, size=100))
+        low, high = forecast.interval(n, above, delta, seed)
+        missed += not low <= truth <= high
+        planned.append(forecast.expect(n, above))
+    assert np.mean(planned) == pytest.approx(truth, abs=4 * np.std(planned) / np.sqrt(n_draws))
+    assert missed <= stats.binom.ppf(0.9999, n_draws, delta)
+
+
+def test_the_planned_recall_knows_ties():
+    """Whole numbers as scores, against thresholds that fresh negatives really choose."""
+    rng, n = np.random.default_rng(0), 400
+    forecast = RecallForecast.from_scores(rng.poisson(2, 20_000), rng.poisson(6, 20_000))
+    chosen = [OrderStatistic(0.05).choose(rng.poisson(2, n).astype(float)) for _ in range(500)]
+    truth = stats.poisson.sf([each.threshold for each in chosen], 6).mean()
+    assert forecast.expect(n, n - chosen[0].rank) == pytest.approx(truth, abs=0.02)
+
+
+def test_a_plan_for_recall_takes_scores_of_both_classes():
+    with pytest.raises(ValueError, match="go together"):
+        plan_labels(0.1, negative_scores=[1.0])
+    with pytest.raises(ValueError, match="negatives must be at least 1"):
+        plan_labels(0.1, negatives=0)

@@ -24,6 +24,7 @@ from taufpl.cli._export import ExportCommand, export_command
 from taufpl.cli._fit import fit_command
 from taufpl.cli._info import info_command
 from taufpl.cli._monitor import monitor_command
+from taufpl.cli._plan import plan_command
 from taufpl.cli._predict import predict_command
 from taufpl.cli._recalibrate import recalibrate_command
 from taufpl.cli._report import report_command
@@ -46,6 +47,7 @@ app.command("recalibrate")(recalibrate_command)
 app.command("monitor")(monitor_command)
 app.command("info")(info_command)
 app.command("diff")(diff_command)
+app.command("plan")(plan_command)
 app.command("report")(report_command)
 app.command("export", cls=ExportCommand)(export_command)
 app.command("demo")(demo_command)

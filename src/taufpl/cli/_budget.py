@@ -11,11 +11,10 @@ from taufpl._types import Array
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._output import confidence, percent, print_rows
 from taufpl.cli._pipelines import FitOptions
+from taufpl.estimators.strategies import most_held_out
 from taufpl.planning import AlarmBudget, alarm_budget
 from taufpl.thresholding import Evidence
 
-# Of the negatives, the largest share that may choose the threshold: the others are left to learn from.
-_MOST_HELD_OUT = 0.8
 # Other budgets of the table, as multiples of the one that is asked for.
 _OTHERS = (0.5, 2.0)
 
@@ -45,13 +44,12 @@ class BudgetRequest:
 
     def _budget(self, alarms: int, options: FitOptions, y: Array, positive: Any) -> AlarmBudget:
         n_positive = int((y == positive).sum())
-        share = _MOST_HELD_OUT if options.holdout == "auto" else float(options.holdout)
         return alarm_budget(
             alarms,
             self.volume,
             self.base_rate,
             positives=(n_positive, len(y)) if self.base_rate is None else None,
-            n_negative=int(share * (len(y) - n_positive)),
+            n_negative=max(0, most_held_out(len(y) - n_positive, options.holdout)),
             delta=options.delta,
         )
 

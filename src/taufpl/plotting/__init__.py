@@ -3,6 +3,7 @@
 from taufpl.plotting._collapse import CollapseDisplay
 from taufpl.plotting._convergence import ConvergenceDisplay
 from taufpl.plotting._histogram import ScoreDisplay
+from taufpl.plotting._label_plan import LabelPlanDisplay
 from taufpl.plotting._leaderboard import LeaderboardDisplay
 from taufpl.plotting._monitor import MonitorDisplay
 from taufpl.plotting._regions import DecisionRegionsDisplay
@@ -13,6 +14,7 @@ __all__ = [
     "CollapseDisplay",
     "ConvergenceDisplay",
     "DecisionRegionsDisplay",
+    "LabelPlanDisplay",
     "LeaderboardDisplay",
     "MonitorDisplay",
     "ROCDisplay",

@@ -174,6 +174,12 @@ def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
     return "cross"
 
 
+def most_held_out(n_units: int, holdout: float | str = "auto") -> int:
+    """The most negatives that "np" may hold out of some, so that "auto" takes it."""
+    share = 1.0 - _LEAST_TRAIN_SHARE if holdout == "auto" else float(holdout)
+    return min(int(share * n_units), n_units - _LEAST_TRAIN_COUNT)
+
+
 def span_of(scores: Sample) -> Span:
     """Mean and standard deviation of some scores; (0, 1) where they say nothing."""
     at, width = scores.moments()
