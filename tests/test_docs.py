@@ -28,6 +28,7 @@ MODULES = {
     "taufpl.datasets": "datasets",
     "taufpl.exceptions": "exceptions",
     "taufpl.experiments": "experiments",
+    "taufpl.inspection": "inspection",
     "taufpl.kernels": "kernels",
     "taufpl.metrics": "metrics",
     "taufpl.monitoring": "monitoring",

@@ -54,6 +54,7 @@ from taufpl.cli._output import (
     working,
 )
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
+from taufpl.cli._reasons import training_negatives, typical_record
 from taufpl.cli._seen import GROUPS, record_groups
 from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step
@@ -140,6 +141,7 @@ def _fit_file(
         rows = plan_training(source, options)
         # Before the fit, which overwrites the rows.
         record, seen = _record(rows), SeenRows(rows.X)
+        negatives = training_negatives(rows, options.seed)
     read = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
         warnings.simplefilter("always")
@@ -149,7 +151,7 @@ def _fit_file(
     head = last_step(fitted)
     head.threshold_history_ = tuple(replace(each, source=file.source) for each in head.threshold_history_)
     with working(f"writing {output}"):
-        header = save_model(fitted, output, training=record, seen=seen)
+        header = save_model(fitted, output, training=record | typical_record(fitted, negatives), seen=seen)
     written = time.perf_counter()
     evidence = head.evidence_
     document = {

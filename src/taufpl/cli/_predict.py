@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from taufpl.cli._formulas import guard_formulas
 from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
 from taufpl.cli._options import ChunkRows, Data, Json, Model
 from taufpl.cli._output import check_output, percent, print_result, working
+from taufpl.cli._reasons import ReasonColumns
 from taufpl.cli._row_reader import CHUNK_ROWS, RowBatch, RowReader
 from taufpl.cli._tables import arrow
 
@@ -37,6 +39,16 @@ def predict_command(
             help="In CSV, put an apostrophe before texts that a spreadsheet would run: those that begin with = + - @.",
         ),
     ] = True,
+    n_reasons: Annotated[
+        int,
+        typer.Option(
+            "--reasons",
+            min=0,
+            max=100,
+            metavar="N",
+            help="Add the N columns that raised the score of each row that is decided positive most.",
+        ),
+    ] = 0,
     chunk_rows: ChunkRows = CHUNK_ROWS,
     as_json: Json = False,
 ) -> None:
@@ -45,19 +57,23 @@ def predict_command(
     Writes one row a row: its number, from 1, or the column that --id names; score, which is measured from the
     threshold, so that it is above 0 exactly where the decision is positive; and decision, one of the two labels. A
     column of --id that is itself named score or decision is written as id_score or id_decision.
+
+    --reasons 3 adds reason_1 to reason_3: a column of the row, its value, and how far that raised the score above that
+    of negatives. They say what the model made of a row, not what caused anything.
     """
     file = find_data_file(data)
     check_output(output, data, model)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"{output}: decisions are written as .csv or .parquet.")
     loaded = open_model(model)
-    unseen, name = loaded.unseen_counter(), _id_name(id_column)
+    reasons = ReasonColumns(loaded, n_reasons)
+    unseen, name = loaded.unseen_counter(), _id_name(id_column, [*_OWN, *reasons.names])
     is_csv = output.suffix.lower() == ".csv"
     open_writer, writer = arrow(".csv").CSVWriter if is_csv else arrow(".parquet").ParquetWriter, None
     n_rows = n_positive = n_guarded = 0
     with working(f"reading {data}") as tell, written_whole(output) as draft, ExitStack() as stack:
         for rows in RowReader(file, loaded.layout, id_column=id_column).batches(chunk_rows):
-            table, found = _decide(loaded, rows, name)
+            table, found = _decide(loaded, rows, name, reasons, tell)
             if guard and is_csv:
                 table, n_touched = guard_formulas(table)
                 n_guarded += n_touched
@@ -88,17 +104,19 @@ def predict_command(
     print_result(document, as_json, str(output), facts)
 
 
-def _id_name(id_column: str | None) -> str:
+def _id_name(id_column: str | None, own: list[str]) -> str:
     """The name of the first column, which must not be that of another."""
     if id_column is None:
         return "row"
-    if id_column not in _OWN:
+    if id_column not in own:
         return id_column
     note(f"--id {id_column}: decisions have a column of that name; the id is written as id_{id_column}.")
     return f"id_{id_column}"
 
 
-def _decide(model: LoadedModel, rows: RowBatch, name: str) -> tuple[Any, int]:
+def _decide(
+    model: LoadedModel, rows: RowBatch, name: str, reasons: ReasonColumns, tell: Callable[[str], None]
+) -> tuple[Any, int]:
     """A table of decisions, and how many are positive."""
     pa = arrow()
     scores = model.scores(rows)
@@ -106,4 +124,5 @@ def _decide(model: LoadedModel, rows: RowBatch, name: str) -> tuple[Any, int]:
     first = pa.array(np.arange(rows.start + 1, rows.start + len(rows) + 1)) if rows.ids is None else rows.ids
     labels = pa.array(model.classes)
     decisions = labels.take(pa.array(is_positive.astype(np.int8)))
-    return pa.table([first, pa.array(scores), decisions], names=[name, *_OWN]), int(is_positive.sum())
+    columns = [first, pa.array(scores), decisions, *reasons.of(rows, is_positive, tell)]
+    return pa.table(columns, names=[name, *_OWN, *reasons.names]), int(is_positive.sum())

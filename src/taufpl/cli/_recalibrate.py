@@ -17,11 +17,12 @@ from taufpl.cli._output import check_output, evidence_record, fpr_facts, number,
 from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
 from taufpl.cli._tables import read_names
+from taufpl.inspection import TYPICAL_NEGATIVES
 from taufpl.persistence import save_model
 from taufpl.thresholding import negatives_needed
 
 # What a header says that only the fit could know.
-_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout")
+_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", TYPICAL_NEGATIVES)
 
 
 def recalibrate_command(

@@ -1,6 +1,7 @@
 """Columns of a table as features of a model, and values in them that training never saw."""
 
 from taufpl.preprocessing._column_plan import (
+    MIN_ROWS as MIN_ROWS,
     ColumnPlan,
     plan_numbers as plan_numbers,
     plan_texts as plan_texts,

@@ -1,0 +1,8 @@
+"""What moved the score of a row, beside typical negatives."""
+
+from taufpl.inspection._contributions import contributions, typical_negatives
+from taufpl.inspection._reasons import Reason, reasons
+from taufpl.inspection._sources import take_apart as take_apart
+from taufpl.inspection._typical import TYPICAL_NEGATIVES as TYPICAL_NEGATIVES, TypicalNegatives
+
+__all__ = ["Reason", "TypicalNegatives", "contributions", "reasons", "typical_negatives"]
