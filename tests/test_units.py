@@ -20,7 +20,7 @@ from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassi
 from taufpl._row_hashes import copies_among
 from taufpl.estimators import ArrayTable
 from taufpl.estimators._reading import read_units
-from taufpl.estimators.strategies import held_out_count
+from taufpl.estimators.strategies._hold_out import held_out_count
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
 
 

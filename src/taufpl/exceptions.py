@@ -11,6 +11,10 @@ class TooFewNegativesWarning(UserWarning):
     """There are too few negatives for the guarantee; the message says which threshold was taken without it."""
 
 
+class UnseenSegmentWarning(UserWarning):
+    """Rows belong to segments that had no negatives when thresholds were chosen: they get the strictest threshold."""
+
+
 class RepeatedRowsWarning(UserWarning):
     """Rows repeat exactly where chance does not explain it: copies, which are no independent evidence."""
 

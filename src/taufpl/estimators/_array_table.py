@@ -15,7 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._reading import CopyFinder, Units, find_copies, possible_folds
-from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Table, Tally
+from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
@@ -105,10 +105,12 @@ class ArrayTable(Table):
     # Divisions.
 
     def hold_out(
-        self, n_held: int, seed: int, *, needs_positives: bool
+        self, n_held: int | Strata, seed: int, *, needs_positives: bool
     ) -> AbstractContextManager[tuple[ArrayTable, ArrayTable]]:
-        divide = self._hold_out_latest if self.is_ordered else self._hold_out_random
-        train, negatives, others = divide(n_held, seed)
+        if isinstance(n_held, int) and self.is_ordered:
+            train, negatives, others = self._hold_out_latest(n_held, seed)
+        else:
+            train, negatives, others = self._hold_out_random(n_held, seed)
         if not train.n_negative or (needs_positives and not train.n_positive):
             raise ValueError(
                 "nothing would be left to learn from: holding out the negatives that choose the threshold, with all "
@@ -119,10 +121,16 @@ class ArrayTable(Table):
         held_out = replace(self, positive_rows=self.units.one_each(unseen, seed), negative_rows=negatives)
         return nullcontext((train, held_out))
 
-    def _hold_out_random(self, n_held: int, seed: int) -> tuple[ArrayTable, RowIndices, ArrayTable]:
+    def _hold_out_random(self, n_held: int | Strata, seed: int) -> tuple[ArrayTable, RowIndices, ArrayTable]:
         """What trains, one negative of each of some random units, and all rows of these units."""
         rows, own = self.rows, np.unique(self.units.of(self.negative_rows))
-        held = np.isin(self.units.of(rows), np.random.default_rng(seed).permutation(own)[:n_held])
+        drawn = np.random.default_rng(seed).permutation(own)
+        if isinstance(n_held, Strata):
+            strata = n_held.codes[drawn]
+            drawn = np.concatenate([drawn[strata == code][:size] for code, size in enumerate(n_held.sizes)])
+        else:
+            drawn = drawn[:n_held]
+        held = np.isin(self.units.of(rows), drawn)
         others = self.part(rows[held])
         return self.part(rows[~held]), self.units.one_each(others.negative_rows, seed), others
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
 from taufpl._types import Array, Vector
@@ -18,24 +20,26 @@ from taufpl.estimators._linear import (
     LinearScorer,
     score_rounding,
 )
-from taufpl.estimators._predictions import finite, linear_scores
+from taufpl.estimators._predictions import decisions_of, finite, linear_scores
 from taufpl.estimators._reading import follow, make_table
 from taufpl.estimators._search import PaperFitter
+from taufpl.estimators._segmented import SEGMENT_CONSTRAINT, SegmentedMixin
 from taufpl.estimators._table import Table
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
+from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.rankings import AutoFitter
-from taufpl.thresholding import Evidence
+from taufpl.estimators.strategies import Outcome, Plan
 
 
-class TauFPLClassifier(ThresholdedMixin, LinearScorer):
+class TauFPLClassifier(SegmentedMixin, LinearScorer):
     """A linear classifier whose false-positive rate stays at or under tau.
 
     It learns a ranking for the tolerance, and then chooses the threshold on negatives that the ranking had not seen.
 
     Parameters
     ----------
-    tau : float, default=0.01
-        Tolerated false-positive rate, between 0 and 1.
+    tau : float or mapping, default=0.01
+        Tolerated false-positive rate, between 0 and 1. With `segments`, a mapping has a tolerance for each of them by
+        its name, and under "others" that of all which it does not name; the ranking is learned for the strictest.
     ranking : {"auto", "paper"}, default="auto"
         - "auto": eighteen linear rankings, from logistic regression to those that give up the positives which cannot be
           reached, on all features or on those that tell the classes apart, are compared on folds, by the share of
@@ -83,7 +87,12 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         them have been scored by a model that had not seen them.
     insufficient : {"raise", "infinite"}, default="raise"
         What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive, which
-        keeps the promise: with "infinite", "auto" is always "np".
+        keeps the promise: with "infinite", "auto" is always "np". Of segments, those with too few negatives share a
+        limit, "others", or, with "infinite", get no alarms.
+    segments : str, int, callable or None, default=None
+        Where limits are by segment: the column of X, by name or position, with the segment of each row, or a function
+        that gets X and gives one label a row. None where labels are given to `fit`, `predict` and the others, or where
+        one threshold is for all rows. The column remains a feature.
     regs : int or array-like of float, default=10
         The grid for ``reg="cv"``, as in :class:`TauFPLRankerCV`.
     cv : int, default=5
@@ -111,6 +120,9 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         From negatives that the model that scored them had not been fitted on (its reg may have been chosen on all rows,
         but for "np"). The bound is at 1 - delta (0.95 where delta is None): exact for "np" and after `recalibrate`,
         close for "cross", and leaning to the good side for "oob", whose rounds picked their thresholds on those rows.
+    segments_ : SegmentThresholds or None
+        With limits by segment: the threshold and the evidence of each. `evidence_` then is one record for all rows, and
+        `threshold_` the strictest threshold.
     selection_ : dict
         What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `over_logistic` (by how much
         it is ahead of the best logistic regression; NaN where there was none), and whether it was `kept`.
@@ -143,7 +155,8 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         **LinearScorer._parameter_constraints,
         **{name: SOLVER_CONSTRAINTS[name] for name in ("solver", "tol", "max_iter")},
         **THRESHOLD_CONSTRAINTS,
-        "tau": TAU_CONSTRAINT,
+        "tau": [*TAU_CONSTRAINT, Mapping],
+        "segments": SEGMENT_CONSTRAINT,
         "reg": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
         "tau_scale": [*TAU_SCALE_CONSTRAINT, StrOptions({"cv"})],
         "ranking": [StrOptions({"auto", "paper"})],
@@ -153,7 +166,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
 
     def __init__(
         self,
-        tau: float = 0.01,
+        tau: float | Mapping[Any, float] = 0.01,
         *,
         ranking: str = "auto",
         reg: float | str = "cv",
@@ -167,6 +180,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         holdout: float | str = "auto",
         measure_recall: bool = True,
         insufficient: str = "raise",
+        segments: Any = None,
         regs: int | ArrayLike = 10,
         cv: int = 5,
         solver: str = "newton",
@@ -189,6 +203,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.holdout = holdout
         self.measure_recall = measure_recall
         self.insufficient = insufficient
+        self.segments = segments
         self.regs = regs
         self.cv = cv
         self.solver = solver
@@ -199,7 +214,7 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> Self:
         """Learn the ranking and choose its threshold.
 
         Parameters
@@ -215,30 +230,38 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         order : array-like of shape (n_samples,), default=None
             When each row came, as numbers or dates: the ranking learns from the earlier rows, and the latest negatives
             choose the threshold. For "np" and rows in memory.
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, where the parameter `segments` names no column of X. Labels are compared as texts:
+            1, 1.0 and "1" are the same; rows without a label are the segment "missing". For rows in memory.
 
         Returns
         -------
         self
         """
         forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
-        with make_table(self, X, y, groups, order) as table:
-            return self._fit_table(table)
+        plan = self._plan(self._row_segments(X, segments))
+        with make_table(self, X, y, groups, order, segments=plan.segment_codes) as table:
+            return self._fit_plan(table, plan)
 
     def _fit_table(self, table: Table) -> Self:
+        return self._fit_plan(table, self._plan())
+
+    def _fit_plan(self, table: Table, plan: Plan) -> Self:
+        (tau,) = plan.taus
         fitter: AutoFitter | PaperFitter
         if self._is_automatic() and table.in_memory:
-            fitter = AutoFitter(self.tau, self.cv)
+            fitter = AutoFitter(tau, self.cv)
         else:
-            fitter = PaperFitter(self.tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
-        outcome = self._run_strategy(fitter, table, self._plan())
+            fitter = PaperFitter(tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
+        outcome = self._run_strategy(fitter, table, plan)
         self.coef_ = np.mean([model.coef for model in outcome.models], axis=0, keepdims=True)
         if isinstance(fitter, PaperFitter):
             self._keep_paper(fitter)
         else:
             self._keep_average(fitter)
         # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
-        norm = table.norm_quantile(1.0 - 0.1 * self.tau)
-        self._keep_evidence(outcome.evidence, score_rounding(norm * float(np.linalg.norm(self.coef_))))
+        norm = table.norm_quantile(1.0 - 0.1 * tau)
+        self._keep_evidence(outcome, score_rounding(norm * float(np.linalg.norm(self.coef_))))
         return self
 
     def _is_automatic(self) -> bool:
@@ -260,13 +283,32 @@ class TauFPLClassifier(ThresholdedMixin, LinearScorer):
         self.n_iter_, self.n_passes_, self.history_ = 1, math.nan, ()
         self.converged_, self.collapsed_ = True, not self.coef_.any()
 
-    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
-        super()._keep_evidence(evidence, rounding)
+    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
+        super()._keep_evidence(outcome, rounding)
         self.intercept_ = -self.thresholds_
         follow(self, self.coef_)
 
-    def decision_function(self, X: Any) -> Vector:
-        return finite(super().decision_function(X))
+    def decision_function(self, X: Any, segments: Any = None) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
+            Of any kind, whatever the model was fitted on.
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, where limits are by segment and the parameter `segments` names no column of X.
+
+        Returns
+        -------
+        ndarray, dask array or tensor of shape (n_samples,)
+            Where X is, in double precision. A dask array is not computed, and has the chunks of X; rows with NaN, which
+            are refused in memory, then have the score NaN and are not predicted positive.
+        """
+        check_is_fitted(self)
+        threshold = self._threshold_of(X, segments)
+        if self.segments_ is None:
+            return finite(LinearScorer.decision_function(self, X))
+        return decisions_of(self._raw_scores(X), threshold)
 
     def _raw_scores(self, X: Any) -> Any:
         return linear_scores(self, X)

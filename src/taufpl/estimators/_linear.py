@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
-from taufpl._types import Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, linear_scores
 from taufpl.estimators._reading import TwoClasses, in_memory, needs_memory, read_units, split_labels, warn_user
@@ -152,10 +152,12 @@ class LinearScorer(RankingScorer):
         check_squares(X)
         return X, self._keep_labels(y)
 
-    def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: Any) -> ArrayTable:
+    def _read_table(
+        self, X: Any, y: Any, groups: Any, order: Any, params: Any, segments: RowIndices | None = None
+    ) -> ArrayTable:
         """The rows of a fit in memory."""
         X, labels = self._read(X, y)
-        units = read_units(groups, order, X.shape[0])
+        units = read_units(groups, order, X.shape[0], segments)
         rows = (labels.positive_rows, labels.negative_rows)
         return ArrayTable(X, *rows, units, as_operator(X), getattr(self, "n_jobs", None))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,7 +16,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_ro
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import HasMethods, Interval, StrOptions, fit_context, routing_enabled
-from taufpl._types import Array
+from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import (
     CloneFitter,
@@ -29,8 +31,9 @@ from taufpl.estimators._predictions import indexed, scores_of
 from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
+from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS
-from taufpl.estimators.strategies import Outcome
+from taufpl.estimators.strategies import Plan
 from taufpl.operators import is_foreign_array, to_numpy
 
 
@@ -42,10 +45,11 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     estimator : estimator
         A classifier with `decision_function` or `predict_proba`, a pipeline that ends in one, or an outlier detector,
         which is fitted on negatives only and whose outliers are the positives.
-    tau : float or sequence of float, default=0.01
+    tau : float, sequence of float, or mapping, default=0.01
         Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and for "np" and
         "cross" delta is the probability with which one or more of them is exceeded. `predict` and `decision_function`
-        use the strictest, :meth:`decide` gives all decisions.
+        use the strictest, :meth:`decide` gives all decisions. A mapping has a tolerance for each of the `segments`, as
+        in :class:`TauFPLClassifier`.
     threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
         As in :class:`TauFPLClassifier`: "np" where there are enough negatives for it, else "cross"; negatives that are
         held out, with a guarantee, or an error where they are too few; cross-fitting; the paper's out-of-bootstrap;
@@ -58,6 +62,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         the threshold: not those that it was fitted on.
     n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, n_jobs, random_state
         As in :class:`TauFPLClassifier`. "np" fits the estimator once, and up to `cv` more times to measure the recall.
+    segments : str, int, callable or None, default=None
+        Limits by segment, as in :class:`TauFPLClassifier`.
     pos_label : label, default=None
         Label of positives. None takes that of an estimator of this package, where it has one, else the second in sorted
         order, with a :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False
@@ -78,6 +84,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     evidence_ : Evidence, or tuple of Evidence with several tolerances
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
         From negatives that the scorer has not seen; with several tolerances each bound holds by itself.
+    segments_ : SegmentThresholds or None
+        As in :class:`TauFPLClassifier`.
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
 
@@ -104,7 +112,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **THRESHOLD_CONSTRAINTS,
         "estimator": [HasMethods(["fit"])],
-        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like", Mapping],
+        "segments": SEGMENT_CONSTRAINT,
         "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"prefit"})],
         "pos_label": "no_validation",
     }
@@ -112,7 +121,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     def __init__(
         self,
         estimator: Any,
-        tau: float | ArrayLike = 0.01,
+        tau: float | ArrayLike | Mapping[Any, float] = 0.01,
         *,
         threshold: str = "auto",
         delta: float | None = 0.05,
@@ -124,6 +133,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         holdout: float | str = "auto",
         measure_recall: bool = True,
         insufficient: str = "raise",
+        segments: Any = None,
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -140,13 +150,14 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         self.holdout = holdout
         self.measure_recall = measure_recall
         self.insufficient = insufficient
+        self.segments = segments
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     # The estimator inside has parameters that must be checked too.
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, segments: Any = None, **params: Any) -> Self:
         """Fit the scorer and choose its threshold.
 
         Parameters
@@ -165,6 +176,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
             estimators get them too; with metadata routing enabled, so does whatever else asks for them.
         order : array-like of shape (n_samples,), default=None
             When each row came, as in :meth:`TauFPLClassifier.fit`. Not for a fitted estimator.
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, as in :meth:`TauFPLClassifier.fit`.
         **params : dict
             Passed on to the estimator's `fit`, cut to the rows that it is fitted on where they have one entry a row.
             With metadata routing enabled, as it has been requested. Rows whose `sample_weight` is 0 count as absent;
@@ -174,29 +187,35 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         -------
         self
         """
-        tau_grid(self.tau)
+        rows = self._row_segments(X, segments)
+        if rows is None:
+            tau_grid(self.tau)
+        plan = self._plan(rows)
         if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
             if params or order is not None:
                 given = sorted(params) or ["order"]
-                raise ValueError(f"a fitted estimator takes no parameters of fit but groups, got {given}.")
-            return self._calibrate(*indexed(self, X, y), groups)
-        with make_table(self, X, y, groups, order, params) as table:
-            outcome = self._run_strategy(CloneFitter(self.estimator, self.classes_), table, self._plan())
+                raise ValueError(f"a fitted estimator takes no parameters of fit but groups and segments, got {given}.")
+            return self._calibrate(*indexed(self, X, y), groups, plan)
+        with make_table(self, X, y, groups, order, params, plan.segment_codes) as table:
+            outcome = self._run_strategy(CloneFitter(self.estimator, self.classes_), table, plan)
         if any(isinstance(part, FrozenEstimator) for part in self.estimator.get_params().values()):
             outcome = outcome.without_guarantee(
                 "a part of the estimator was fitted before, and whether it has seen these negatives cannot be told"
             )
         return self._keep_outcome(outcome)
 
-    def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: dict[str, Any]) -> ArrayTable:
+    def _read_table(
+        self, X: Any, y: Any, groups: Any, order: Any, params: dict[str, Any], segments: RowIndices | None
+    ) -> ArrayTable:
         """The rows of a fit in memory, with what else the estimator is fitted with."""
         X, y = indexed(self, *in_memory(type(self).__name__, X, y))
         refuse_memory(self.estimator)
         refuse_pairwise(self.estimator)
-        X, y, own, params = without_weightless(X, y, {"groups": groups, "order": order}, params)
+        given = {"groups": groups, "order": order, "segments": segments}
+        X, y, own, params = without_weightless(X, y, given, params)
         labels = split_labels(y, self._positive_label())
         self.classes_ = labels.classes
-        units = read_units(own["groups"], own["order"], y.size)
+        units = read_units(own["groups"], own["order"], y.size, own["segments"])
         routed = self._routed(params, own["groups"]).estimator.fit
         return ArrayTable(X, labels.positive_rows, labels.negative_rows, units, None, self.n_jobs, routed)
 
@@ -226,15 +245,15 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     def _positive_label(self) -> Any:
         return wanted_positive(self.estimator, self.pos_label)
 
-    def _calibrate(self, X: Any, y: Any, groups: Any) -> Self:
+    def _calibrate(self, X: Any, y: Any, groups: Any, plan: Plan) -> Self:
         """Threshold of a fitted scorer: every negative given is one that it has not seen."""
         check_is_fitted(self.estimator)
         known = getattr(self.estimator, "classes_", None)
         is_known = known is not None and not is_outlier_detector(self.estimator)
         self.classes_ = self._in_order(to_numpy(known)) if is_known else self._classes_of(y)
         scorer = local_model(self.estimator)
-        evidence, scale = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups)
-        return self._keep_outcome(Outcome((scorer,), evidence, scale))
+        outcome = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups, plan)
+        return self._keep_outcome(replace(outcome, models=(scorer,)))
 
     def _in_order(self, known: Array) -> Array:
         """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""

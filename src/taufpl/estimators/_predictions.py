@@ -53,12 +53,17 @@ class PredictionMixin(ClassifierMixin):
         -------
         float
         """
-        values = (y, self.predict(X), sample_weight)
-        if any(map(is_remote, values)):
-            from taufpl.operators.remote import fetched
+        return accuracy(y, self.predict(X), sample_weight)
 
-            values = fetched(*values)
-        return float(accuracy_score(*values[:2], sample_weight=values[2]))
+
+def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
+    """Share of rows whose label is predicted, wherever the labels are."""
+    values = (y, predicted, sample_weight)
+    if any(map(is_remote, values)):
+        from taufpl.operators.remote import fetched
+
+        values = fetched(*values)
+    return float(accuracy_score(*values[:2], sample_weight=values[2]))
 
 
 def indexed(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -124,8 +129,11 @@ def mean_scores(scores: list[Any]) -> Any:
     return sum(scores[1:], scores[0]) / len(scores) if is_remote(scores[0]) else np.mean(scores, axis=0)
 
 
-def decisions_of(scores: Any, threshold: float) -> Any:
-    """Scores minus threshold, without the infinities, which metrics refuse, that a threshold of +inf would make."""
+def decisions_of(scores: Any, threshold: Any) -> Any:
+    """Scores minus threshold, one for all rows or, in memory, one a row.
+
+    They are without the infinities, which metrics refuse, that a threshold of +inf would make.
+    """
     return finite(scores - (min(threshold, _LARGEST) if is_remote(scores) else threshold))
 
 

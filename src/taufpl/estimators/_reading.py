@@ -135,11 +135,12 @@ def check_known(counts: dict[Any, int], classes: Array) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Which rows of X belong together, when they came, and which are copies of each other."""
+    """Which rows of X belong together, when they came, which are copies of each other, and of which segment each is."""
 
     groups: RowIndices | None = None  # a code for the group of each row; None: every row is a unit by itself
     times: RowIndices | None = None  # a code for the time of each row, ascending; None: rows have no order
     copies: RowIndices | None = None  # a code for equal rows, -1 for rows that stand once; None: there are no copies
+    segments: RowIndices | None = None  # a code for the segment of each row; None: there is one tolerance for all
 
     def of(self, rows: RowIndices) -> RowIndices:
         """The unit of each of these rows."""
@@ -151,7 +152,8 @@ class Units:
 
     def take(self, rows: RowIndices) -> Units:
         """The units of some rows, which are then counted from 0."""
-        return Units(*(None if each is None else each[rows] for each in (self.groups, self.times, self.copies)))
+        own = (self.groups, self.times, self.copies, self.segments)
+        return Units(*(None if each is None else each[rows] for each in own))
 
     def one_each(self, rows: RowIndices, seed: int) -> RowIndices:
         """One of these rows from each of their units, drawn at random, always the same of a unit; ascending."""
@@ -196,12 +198,12 @@ class Units:
         )
 
 
-def read_units(groups: Any, order: Any, n_rows: int) -> Units:
-    """Groups and times as they were given, checked and coded."""
+def read_units(groups: Any, order: Any, n_rows: int, segments: RowIndices | None = None) -> Units:
+    """Groups and times as they were given, checked and coded; segments are coded already."""
     times = _codes("order", order, n_rows)
     if times is not None and any(isinstance(each, str | bytes) for each in np.asarray(order).ravel()[:1].tolist()):
         raise ValueError("order must hold numbers or dates, got texts: sorted by the alphabet, 10 would come before 9.")
-    return Units(_codes("groups", groups, n_rows), times)
+    return Units(_codes("groups", groups, n_rows), times, segments=segments)
 
 
 def _codes(name: str, values: Any, n_rows: int) -> RowIndices | None:
@@ -272,7 +274,13 @@ def possible_folds(wanted: int, table: Table) -> int:
 
 @contextmanager
 def make_table(
-    estimator: Any, X: Any, y: Any, groups: Any = None, order: Any = None, params: dict[str, Any] | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    order: Any = None,
+    params: dict[str, Any] | None = None,
+    segments: RowIndices | None = None,
 ) -> Iterator[Table]:
     """All rows of a fit, checked; remote rows are let go of at the end, whatever happens.
 
@@ -280,7 +288,7 @@ def make_table(
     `_takes_remote` says whether it is fitted on X where it is, and `_check_remote` refuses what is for memory only.
     """
     if not (is_remote(X) and estimator._takes_remote(X)):
-        yield estimator._read_table(X, y, groups, order, params)
+        yield estimator._read_table(X, y, groups, order, params, segments)
         return
     from taufpl.estimators.remote import open_table
 

@@ -18,10 +18,11 @@ from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._reading import calibration_classes, in_memory
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
+from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
-from taufpl.estimators.strategies import Plan
+from taufpl.estimators.strategies import Outcome, Plan
 from taufpl.preprocessing import columns_of, is_frame, read_column
-from taufpl.thresholding import FIT, Evidence
+from taufpl.thresholding import FIT
 
 
 class ScoreScreen(ScorerClassifier):
@@ -149,15 +150,15 @@ class ScoreScreen(ScorerClassifier):
             raise ValueError(f"y must have one label a score, {raw.size}; got {y.size}.")
         self.classes_ = calibration_classes(y, self.pos_label)
         # A score is compared as it is: nothing is summed, and nothing rounded.
-        self._keep_evidence(self._calibrated(raw, X, y, groups)[0], 0.0)
+        self._keep_evidence(self._calibrated(raw, X, y, groups, self._plan()), 0.0)
         return self
 
-    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices:
+    def training_rows(self, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> RowIndices:
         """The rows that `fit` would learn from: none, since all negatives choose the threshold.
 
         Parameters
         ----------
-        y, groups, order : array-like of shape (n_samples,)
+        y, groups, order, segments : array-like of shape (n_samples,)
             As other classifiers take them.
 
         Returns
@@ -179,12 +180,12 @@ class ScoreScreen(ScorerClassifier):
     def _copies_among(self, X: Any) -> RowIndices | None:
         return copied_scores(X)
 
-    def _plan(self) -> Plan:
+    def _plan(self, segments: RowSegments | None = None) -> Plan:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Plan(self._taus(), self.delta, insufficient=self.insufficient, seed=seed)
+        return Plan(self._taus(), self.delta, insufficient=self.insufficient, seed=seed, segments=segments)
 
-    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
-        super()._keep_evidence(evidence, rounding)
+    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
+        super()._keep_evidence(outcome, rounding)
         self.threshold_ = self._sign * self.threshold_ + 0.0  # and no -0.0
         self.threshold_history_ = (self._record(FIT),)
 

@@ -14,15 +14,15 @@ from taufpl.estimators._clone_fitter import known_positive
 from taufpl.estimators._linear import score_rounding
 from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, mean_scores, scores_of
 from taufpl.estimators._reading import score_table
+from taufpl.estimators._segmented import SegmentedMixin
 from taufpl.estimators._steps import last_step
-from taufpl.estimators._thresholded import ThresholdedMixin, forget, fresh_evidence
-from taufpl.estimators.strategies import STRATEGIES, Outcome, largest
+from taufpl.estimators._thresholded import forget
+from taufpl.estimators.strategies import STRATEGIES, Outcome, Plan, largest, limits_of
 from taufpl.operators import to_numpy
-from taufpl.thresholding import Evidence
 
 
-class ScorerClassifier(ThresholdedMixin, PredictionMixin, BaseEstimator):
-    """A threshold on the mean score of fitted scorers, `estimators_`."""
+class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
+    """A threshold on the mean score of fitted scorers, `estimators_`, for all rows or for each segment."""
 
     estimators_: list[Any]
 
@@ -33,19 +33,19 @@ class ScorerClassifier(ThresholdedMixin, PredictionMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._keep_evidence(outcome.evidence, self._rounding(outcome.scale))
+        self._keep_evidence(outcome, self._rounding(outcome.scale))
         return self
 
-    def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any) -> tuple[tuple[Evidence, ...], float]:
-        """Evidence of thresholds on the scores of rows that the scorer has not seen, and the size of the largest."""
-        plan = self._plan()
+    def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any, plan: Plan) -> Outcome:
+        """Thresholds on the scores of rows that the scorer has not seen, without the scorer."""
         self.strategy_ = "np" if self.threshold == "auto" else self.threshold
-        if (self.threshold, self.insufficient) == ("auto", "raise"):
+        if (self.threshold, self.insufficient) == ("auto", "raise") and plan.segments is None:
             # There is nothing to fall back on but the largest score, with a warning.
             plan = replace(plan, insufficient="largest")
         with score_table(self, raw, X, y, groups, plan) as (table, scores):
-            evidence = fresh_evidence(table, scores, STRATEGIES[self.strategy_].calibrate(scores, plan))
-            return evidence, max(largest(scores.negative), largest(scores.positive))
+            chosen = STRATEGIES[self.strategy_].calibrate(scores, plan) if plan.segments is None else None
+            outcome = limits_of(plan, table).calibrate(table, scores, chosen)
+            return replace(outcome, scale=max(largest(scores.negative), largest(scores.positive)))
 
     def _rounding(self, scale: float) -> float:
         """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
@@ -57,30 +57,40 @@ class ScorerClassifier(ThresholdedMixin, PredictionMixin, BaseEstimator):
     def _raw_scores(self, X: Any) -> Any:
         return mean_scores([scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_])
 
-    def decision_function(self, X: Any) -> Vector:
+    def decision_function(self, X: Any, segments: Any = None) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, where limits are by segment and the parameter `segments` names no column of X.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return decisions_of(self._raw_scores(X), self._raw_threshold)
+        threshold = self._threshold_of(X, segments)
+        return decisions_of(self._raw_scores(X), threshold)
 
-    def decide(self, X: Any) -> Mask:
+    def decide(self, X: Any, segments: Any = None) -> Mask:
         """Whether each row is positive at each tolerance, in the order of `tau`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+        segments : array-like of shape (n_samples,), default=None
+            As in `decision_function`.
 
         Returns
         -------
         ndarray of bool of shape (n_samples, n_taus)
+            With limits by segment there is one column.
         """
         check_is_fitted(self)
-        return above_each(self._raw_scores(X), self.thresholds_)
+        threshold = self._threshold_of(X, segments)
+        if self.segments_ is None:
+            return above_each(self._raw_scores(X), self.thresholds_)
+        above: Mask = self._raw_scores(X) > threshold
+        return above[:, np.newaxis]

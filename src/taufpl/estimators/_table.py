@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from taufpl._types import Vector
+from taufpl._types import RowIndices, Vector
 from taufpl.solvers import Result
 from taufpl.thresholding import Sample
 
@@ -40,6 +40,14 @@ class LinearModel:
     coef: Vector
     result: Result | None = None
     duals: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """How many negatives are held out of each stratum, and the stratum of every row of X; those of -1 all train."""
+
+    codes: RowIndices
+    sizes: Sequence[int]
 
 
 class Parts(ABC):
@@ -98,8 +106,12 @@ class Table(ABC):
     # Divisions.
 
     @abstractmethod
-    def hold_out(self, n_held: int, seed: int, *, needs_positives: bool) -> AbstractContextManager[tuple[Table, Table]]:
+    def hold_out(
+        self, n_held: int | Strata, seed: int, *, needs_positives: bool
+    ) -> AbstractContextManager[tuple[Table, Table]]:
         """A table to fit on, and one that holds out this many units with a negative: random ones, or the latest.
+
+        Strata are for rows in memory that are units by themselves, without an order.
 
         The second has one positive, too, of each unit that is held out, or of every unit if no fit needs positives.
         """

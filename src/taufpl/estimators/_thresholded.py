@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -16,12 +17,23 @@ from taufpl._row_hashes import copies_among
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Array, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
-from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels
-from taufpl.estimators._table import Scores, Table
-from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, Strategy, choose_strategy, held_out_count
+from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels, warn_user
+from taufpl.estimators._segments import RowSegments
+from taufpl.estimators._table import Table
+from taufpl.estimators.strategies import (
+    STRATEGIES,
+    Fitter,
+    Outcome,
+    Plan,
+    Strategy,
+    check_segment_strategy,
+    choose_strategy,
+    hold_out_rows,
+    limits_of,
+)
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import to_numpy
-from taufpl.thresholding import FIT, RECALIBRATE, Evidence, ThresholdRecord
+from taufpl.thresholding import FIT, RECALIBRATE, Evidence, SegmentThresholds, ThresholdRecord, shown_names
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "threshold": [StrOptions({"auto", *STRATEGIES})],
@@ -61,71 +73,40 @@ class ThresholdedMixin(ABC):
     n_jobs: int | None
     thresholds_: Vector
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
+    segments_: SegmentThresholds | None = None
 
     @property
     def _raw_threshold(self) -> float:
         """The strictest threshold, on the scale of `_raw_scores`."""
         return float(to_numpy(self.thresholds_)[int(np.argmin(self._taus()))])
 
-    def recalibrate(self, X: Any, y: Any = None, groups: Any = None, *, source: str | None = None) -> Self:
-        """Choose the threshold anew from fresh negatives, without refitting: after a drift, say.
-
-        It becomes the order statistic with a guarantee at `delta` (0.05 if that is None), provided that the scorer has
-        never seen these negatives.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
-            Fresh negatives; with `y`, the negatives among the rows choose, and the positives tell the recall.
-        y : array-like of shape (n_samples,), default=None
-            Labels; None says that all rows are negatives.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of one group belong together: each group gives the threshold one negative, drawn at random.
-        source : str, default=None
-            Where the rows came from, for `threshold_history_`.
-
-        Returns
-        -------
-        self
-            Its `threshold_`, `evidence_`, `fpr_estimate_` and `fpr_upper_bound_` are new, and `threshold_history_` has
-            one more entry.
-        """
+    def _recalibrate(
+        self, X: Any, y: Any, groups: Any, source: str | None, segments: RowSegments | None = None
+    ) -> Self:
+        """Choose the threshold anew from fresh negatives."""
         check_is_fitted(self)
-        plan = self._plan()
+        plan = self._plan(segments)
         with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
-            evidence = fresh_evidence(table, scores, plan.guarantee.choose_all(scores.negative))
+            outcome = limits_of(plan, table).calibrate(table, scores)
         before, history = self.threshold_, self.threshold_history_
-        self._keep_evidence(evidence, self._score_rounding)
+        self._keep_evidence(outcome, self._score_rounding)
         self.threshold_history_ = (*history, self._record(RECALIBRATE, before, source))
         return self
 
-    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices | None:
-        """The rows that `fit` would learn from, for those who prepare the rows beforehand.
-
-        What is decided before a fit (which columns are used, how they are scaled) is part of the scorer: for "np" it
-        must not look at the rows that choose the threshold. It takes a `random_state` that is a number; with None every
-        call divides the rows anew.
-
-        Parameters
-        ----------
-        y, groups, order : array-like of shape (n_samples,)
-            As they will be given to `fit`.
-
-        Returns
-        -------
-        ndarray of int, or None
-            Row numbers, ascending; None where `fit` learns from all rows, because the threshold is not "np".
-        """
+    def _training_rows(self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None) -> RowIndices | None:
+        """The rows that `fit` learns from; None where it learns from all."""
         labels = split_labels(np.asarray(y), self.pos_label)
-        units = read_units(groups, order, len(y))
-        table, plan = ArrayTable(None, labels.positive_rows, labels.negative_rows, units), self._plan()
+        plan = self._plan(segments)
+        units = read_units(groups, order, len(y), plan.segment_codes)
+        table = ArrayTable(None, labels.positive_rows, labels.negative_rows, units)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TooFewNegativesWarning)
             name = choose_strategy(self.threshold, table, plan)
         if not STRATEGIES[name].holds_out:
             return None
-        with table.hold_out(held_out_count(table, plan), plan.seed, needs_positives=True) as (train, _):
-            return train.rows
+        with hold_out_rows(table, plan, needs_positives=True) as (train, _, _):
+            rows: RowIndices = train.rows
+            return rows
 
     def _read_scores(self, scores: Vector, X: Any, y: Any, groups: Any, plan: Plan) -> tuple[ArrayTable, ArrayScores]:
         """Rows in memory that a fitted scorer has not seen; all are negatives where there are no labels."""
@@ -135,7 +116,7 @@ class ThresholdedMixin(ABC):
             raise ValueError(f"y must have one label a row of X, {(n_rows,)}; got shape {labels.shape}.")
         check_known(count_labels(labels), classes)
         rows = (np.flatnonzero(labels == classes[1]), np.flatnonzero(labels == classes[0]))
-        table = ArrayTable(X, *rows, read_units(groups, None, n_rows))
+        table = ArrayTable(X, *rows, read_units(groups, None, n_rows, plan.segment_codes))
         if self._strategy().promises(plan):
             table = table.with_copies(self._copies_among)
         drawn = replace(table, negative_rows=table.units.one_each(table.negative_rows, plan.seed))
@@ -150,9 +131,14 @@ class ThresholdedMixin(ABC):
         """Scores, before any threshold is taken off; where X is."""
 
     def _taus(self) -> tuple[float, ...]:
+        """The tolerances; of those by segment the strictest."""
+        if isinstance(self.tau, Mapping):
+            return (float(min(self.tau.values())),)
         return tuple(np.atleast_1d(self.tau).astype(float).tolist())
 
-    def _plan(self) -> Plan:
+    def _plan(self, segments: RowSegments | None = None) -> Plan:
+        if segments is not None:
+            check_segment_strategy(self.threshold)
         return Plan(
             self._taus(),
             self.delta,
@@ -165,6 +151,7 @@ class ThresholdedMixin(ABC):
             5 if isinstance(self.cv, str) else int(self.cv),
             self.insufficient,
             int(check_random_state(self.random_state).randint(2**31 - 1)),
+            segments,
         )
 
     def _strategy(self) -> Strategy:
@@ -180,14 +167,18 @@ class ThresholdedMixin(ABC):
         # One that holds out knows on which side of its division copies lie.
         return outcome if strategy.holds_out else outcome.without_guarantee(table.copies())
 
-    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
+    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
         """Set thresholds and evidence; the thresholds are raised by what rounding can do to a score.
 
         Without that, negatives tied with the threshold could be predicted positive because their scores were summed in
         another order than when the threshold was chosen.
         """
         self._score_rounding = rounding
-        raised = tuple(replace(each, threshold=each.threshold + rounding) for each in evidence)
+        forget(self, "segments_")
+        if outcome.segments is not None:
+            self.segments_ = outcome.segments.with_evidence(lambda each: _raised(each, rounding))
+            _warn_unproven(self.segments_)
+        raised = tuple(_raised(each, rounding) for each in outcome.evidence)
         self.thresholds_ = np.array([each.threshold for each in raised])
         strictest = int(np.argmin(self._taus()))
         self.threshold_ = float(self.thresholds_[strictest])
@@ -208,10 +199,18 @@ class ThresholdedMixin(ABC):
         )
 
 
-def fresh_evidence(table: Table, scores: Scores, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-    """Evidence from rows that a fitted scorer has not seen, with what copies among them void, and with the recall."""
-    outcome = Outcome((), evidence, 0.0).without_guarantee(table.copies())
-    return tuple(each.with_recall(scores.positive) for each in outcome.evidence)
+def _raised(evidence: Evidence, rounding: float) -> Evidence:
+    return replace(evidence, threshold=evidence.threshold + rounding)
+
+
+def _warn_unproven(segments: SegmentThresholds) -> None:
+    if segments.unproven:
+        warn_user(
+            f"too few negatives for a proof in {len(segments.unproven)} segments, even together: "
+            f"{shown_names(segments.unproven)}. They get the strictest threshold, without a guarantee. Collect more of "
+            "their negatives, raise their tolerance, or set insufficient='infinite' for no alarms there.",
+            TooFewNegativesWarning,
+        )
 
 
 def forget(estimator: Any, *names: str) -> None:

@@ -15,6 +15,7 @@ from taufpl.thresholding._level_rates import MOST_LEVELS as MOST_LEVELS, LevelRa
 from taufpl.thresholding._levels import (
     MISSING_LEVEL as MISSING_LEVEL,
     canonical as canonical,
+    level_codes as level_codes,
     level_text as level_text,
     level_texts as level_texts,
     shared_delta,
@@ -28,6 +29,14 @@ from taufpl.thresholding._sample import (
     as_sample as as_sample,
     share_above,
     top_threshold,
+)
+from taufpl.thresholding._segments import (
+    OTHERS as OTHERS,
+    SegmentDivision as SegmentDivision,
+    SegmentOrderStatistics,
+    SegmentThresholds,
+    segment_tolerances as segment_tolerances,
+    shown_names as shown_names,
 )
 from taufpl.thresholding._sequence import (
     ANY as ANY,
@@ -64,6 +73,8 @@ __all__ = [
     "OrderStatistic",
     "Rounds",
     "Sample",
+    "SegmentOrderStatistics",
+    "SegmentThresholds",
     "SequenceStatistic",
     "ThresholdRecord",
     "ThresholdRule",

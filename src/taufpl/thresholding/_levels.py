@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._checks import check_count, check_delta
-from taufpl._types import Array
+from taufpl._types import Array, RowIndices
 
 # The level of rows without a value.
 MISSING_LEVEL = "missing"
@@ -104,3 +105,30 @@ def level_texts(values: ArrayLike) -> Array:
             text = known[key] = level_text(value)
         found[place] = text
     return found
+
+
+class LevelCodes(NamedTuple):
+    """The different levels of some rows as texts, sorted; which of them each row has; whether they are numbers."""
+
+    names: tuple[str, ...]
+    codes: RowIndices
+    is_number: bool
+
+
+def level_codes(values: Any, name: str = "labels", n_rows: int | None = None) -> LevelCodes:
+    """Levels, one a row, by codes; errors call them `name`."""
+    x = np.asarray(values)
+    if x.ndim != 1 or (n_rows is not None and x.size != n_rows):
+        wanted = "one label a row" if n_rows is None else f"one label a row, {n_rows}"
+        raise ValueError(f"{name} must have {wanted}; got an array of shape {x.shape}.")
+    texts = level_texts(x).tolist()
+    names = tuple(sorted(set(texts)))
+    place = {each: code for code, each in enumerate(names)}
+    codes = np.array([place[each] for each in texts], dtype=np.intp)
+    return LevelCodes(names, codes, x.dtype.kind in "iuf" or (x.dtype.kind == "O" and _are_numbers(x.tolist())))
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    """Whether all that is not missing is a number, and no truth value."""
+    kinds = {type(each) for each in values if each is not None}
+    return all(issubclass(each, Real | Decimal) and not issubclass(each, bool) for each in kinds)

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
+from taufpl._types import RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
 from taufpl.estimators._reading import read_units
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.estimators.kernel._scorer import KernelScorer
-from taufpl.thresholding import Evidence
+from taufpl.estimators.strategies import Outcome
 
 
 class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
@@ -201,11 +202,48 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self._keep_ranking(fitter.first)
         # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
         size = self._score_size(X, fitter.kernel, 0.1 * self.tau)
-        self._keep_evidence(outcome.evidence, score_rounding(size))
+        self._keep_evidence(outcome, score_rounding(size))
         return self
 
-    def _keep_evidence(self, evidence: tuple[Evidence, ...], rounding: float) -> None:
-        super()._keep_evidence(evidence, rounding)
+    def recalibrate(self, X: Any, y: Any = None, groups: Any = None, *, source: str | None = None) -> Self:
+        """Choose the threshold anew from fresh negatives, without refitting, as :meth:`TauFPLClassifier.recalibrate`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Fresh negatives; with `y`, the negatives among the rows choose, and the positives tell the recall.
+        y : array-like of shape (n_samples,), default=None
+            Labels; None says that all rows are negatives.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group belong together: each group gives the threshold one negative, drawn at random.
+        source : str, default=None
+            Where the rows came from, for `threshold_history_`.
+
+        Returns
+        -------
+        self
+            Its `threshold_`, `evidence_`, `fpr_estimate_` and `fpr_upper_bound_` are new, and `threshold_history_` has
+            one more entry.
+        """
+        return self._recalibrate(X, y, groups, source)
+
+    def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices | None:
+        """The rows that `fit` would learn from, as :meth:`TauFPLClassifier.training_rows`.
+
+        Parameters
+        ----------
+        y, groups, order : array-like of shape (n_samples,)
+            As they will be given to `fit`.
+
+        Returns
+        -------
+        ndarray of int, or None
+            Row numbers, ascending; None where `fit` learns from all rows, because the threshold is not "np".
+        """
+        return self._training_rows(y, groups, order)
+
+    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
+        super()._keep_evidence(outcome, rounding)
         self.intercept_ = -self.thresholds_
 
     _raw_scores = KernelScorer._raw_scores

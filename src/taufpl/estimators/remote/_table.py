@@ -16,7 +16,7 @@ from taufpl._types import Array, Vector
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._reading import possible_folds
-from taufpl.estimators._table import Parts, Scores, Table, Tally
+from taufpl.estimators._table import Parts, Scores, Strata, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
 from taufpl.estimators.remote._learners import ModelScore, fit_where_rows_are
 from taufpl.estimators.remote._tasks import (
@@ -98,8 +98,11 @@ class BlockTable(Table):
     # Divisions.
 
     @contextmanager
-    def hold_out(self, n_held: int, seed: int, *, needs_positives: bool) -> Iterator[tuple[BlockTable, BlockTable]]:
+    def hold_out(
+        self, n_held: int | Strata, seed: int, *, needs_positives: bool
+    ) -> Iterator[tuple[BlockTable, BlockTable]]:
         """Hold out random negatives."""
+        assert isinstance(n_held, int)
         division = HeldOut.draw((n_held, 0), self.sizes, seed)
         with self._coded(division, 1) as part, part.divided() as tables:
             yield tables

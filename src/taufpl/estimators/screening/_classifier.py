@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -10,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, fit_context
+from taufpl._types import RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import indexed
 from taufpl.estimators._reading import in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
+from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.screening._fitter import StackFitter
 from taufpl.estimators.screening._importances import permutation_importances
@@ -34,9 +37,10 @@ class ScreeningClassifier(ScorerClassifier):
 
     Parameters
     ----------
-    tau : float or sequence of float, default=0.01
+    tau : float, sequence of float, or mapping, default=0.01
         Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, as in
-        :class:`NeymanPearsonClassifier`.
+        :class:`NeymanPearsonClassifier`. A mapping has a tolerance for each of the `segments`, as in
+        :class:`TauFPLClassifier`.
     delta : float, default=0.05
         Probability with which tau may be exceeded.
     threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
@@ -54,6 +58,9 @@ class ScreeningClassifier(ScorerClassifier):
         Folds of "cross".
     holdout, insufficient
         As in :class:`TauFPLClassifier`.
+    segments : str, int, callable or None, default=None
+        Limits by segment, as in :class:`TauFPLClassifier`. A column of segments is a feature too; where it should not
+        be, leave it out of X and give the labels.
     pos_label : label, default=None
         Label of positives; None is the second in sorted order, with a warning for labels other than 0 and 1, -1 and 1,
         or False and True.
@@ -77,7 +84,7 @@ class ScreeningClassifier(ScorerClassifier):
         have not seen. Not there for sparse matrices with more than 2,000 columns, remote rows, and a single positive.
     estimator_ : StackedScorer
         The fitted scorer; after "oob" the first of ten, whose leaderboard and importances are told.
-    thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, classes_, n_features_in_, feature_names_in_
+    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, classes_, n_features_in_, feature_names_in_
         As in :class:`NeymanPearsonClassifier`.
 
     Examples
@@ -98,7 +105,8 @@ class ScreeningClassifier(ScorerClassifier):
             for name in ("threshold", "holdout", "insufficient", "random_state", "n_jobs")
         },
         **{name: StackedScorer._parameter_constraints[name] for name in ("effort", "candidates", "verbose")},
-        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like", Mapping],
+        "segments": SEGMENT_CONSTRAINT,
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "pos_label": "no_validation",
@@ -111,7 +119,7 @@ class ScreeningClassifier(ScorerClassifier):
 
     def __init__(
         self,
-        tau: float | ArrayLike = 0.01,
+        tau: float | ArrayLike | Mapping[Any, float] = 0.01,
         *,
         delta: float = 0.05,
         threshold: str = "auto",
@@ -120,6 +128,7 @@ class ScreeningClassifier(ScorerClassifier):
         cv: int = 5,
         holdout: float | str = "auto",
         insufficient: str = "raise",
+        segments: Any = None,
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -133,6 +142,7 @@ class ScreeningClassifier(ScorerClassifier):
         self.cv = cv
         self.holdout = holdout
         self.insufficient = insufficient
+        self.segments = segments
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -140,7 +150,7 @@ class ScreeningClassifier(ScorerClassifier):
 
     # Candidates have parameters that must be checked too.
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> Self:
         """Fit the scorer and choose its threshold.
 
         Parameters
@@ -157,14 +167,18 @@ class ScreeningClassifier(ScorerClassifier):
             Rows of one group belong together, as in :meth:`TauFPLClassifier.fit`.
         order : array-like of shape (n_samples,), default=None
             When each row came, as in :meth:`TauFPLClassifier.fit`.
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, as in :meth:`TauFPLClassifier.fit`.
 
         Returns
         -------
         self
         """
-        tau_grid(self.tau)
-        plan = self._plan()
-        with make_table(self, X, y, groups, order) as table:
+        rows = self._row_segments(X, segments)
+        if rows is None:
+            tau_grid(self.tau)
+        plan = self._plan(rows)
+        with make_table(self, X, y, groups, order, segments=plan.segment_codes) as table:
             fitter = StackFitter(self._scorer(plan.seed), self.classes_)
             self._keep_outcome(self._run_strategy(fitter, table, plan))
             self._keep_importances(table)
@@ -180,11 +194,13 @@ class ScreeningClassifier(ScorerClassifier):
             verbose=self.verbose,
         )
 
-    def _read_table(self, X: Any, y: Any, groups: Any, order: Any, params: Any) -> ArrayTable:
+    def _read_table(
+        self, X: Any, y: Any, groups: Any, order: Any, params: Any, segments: RowIndices | None
+    ) -> ArrayTable:
         X, y = indexed(self, *in_memory(type(self).__name__, X, y))
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
-        units = read_units(groups, order, y.size)
+        units = read_units(groups, order, y.size, segments)
         return ArrayTable(X, labels.positive_rows, labels.negative_rows, units, None, self.n_jobs)
 
     def _takes_remote(self, X: Any) -> bool:
@@ -204,7 +220,7 @@ class ScreeningClassifier(ScorerClassifier):
         if table.in_memory:
             evidence = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
             strictest = evidence[int(np.argmin(self._taus()))]
-            level = strictest.tau if strictest.expected_fpr is None else strictest.expected_fpr
+            level = min(self._taus()) if strictest.expected_fpr is None else strictest.expected_fpr
             train = table.part(self.estimator_.training_rows_)
             importances = permutation_importances(self.estimator_, train, level)
             if importances is not None:

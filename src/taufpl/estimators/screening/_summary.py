@@ -6,17 +6,31 @@ from math import isnan
 from typing import Any
 
 from taufpl.estimators.screening._leaderboard import Standing, ranked
-from taufpl.thresholding import Evidence
+from taufpl.thresholding import Evidence, SegmentThresholds, shown_names
 
 
 def summary_of(screen: Any) -> str:
     """The promise and the recall for each tolerance, then the leaderboard, as lines of text."""
-    evidence = screen.evidence_ if isinstance(screen.evidence_, tuple) else (screen.evidence_,)
-    lines = [line for each in evidence for line in (_promise(each, screen.strategy_), _recall(each))]
+    if screen.segments_ is not None:
+        lines = _segment_lines(screen.segments_, screen.strategy_)
+    else:
+        evidence = screen.evidence_ if isinstance(screen.evidence_, tuple) else (screen.evidence_,)
+        lines = [line for each in evidence for line in (_promise(each, screen.strategy_), _recall(each))]
     standings = ranked(screen.estimator_.standings_)
     width = max(len(each.candidate) for each in standings)
     lines.append(f"{'candidate':{width}}  {f'recall at {100 * min(screen._taus()):.4g} % FPR':20}  weight  seconds")
     return "\n".join(f"  {line}" for line in [*lines, *(_row(each, width) for each in standings)])
+
+
+def _segment_lines(segments: SegmentThresholds, strategy: str) -> list[str]:
+    """The promise and the recall of every limit, and which segments have none."""
+    lines = [
+        f"{name}: {_promise(each, strategy)}; {_recall(each)}"
+        for name, each in zip(segments.limits, segments.evidence, strict=True)
+    ]
+    if segments.unproven:
+        lines.append(f"not proven, with the strictest threshold: {shown_names(segments.unproven)}")
+    return lines
 
 
 def _promise(evidence: Evidence, strategy: str) -> str:

@@ -10,26 +10,30 @@ parameter `threshold` of all classifiers, fitted scorers and the command line ta
 
 # isort: off
 from taufpl.estimators.strategies._base import STRATEGIES, Fitter, LinearFitter, Outcome, Plan, Strategy
-from taufpl.estimators.strategies._base import choose_strategy, largest, most_held_out, span_of
+from taufpl.estimators.strategies._base import check_segment_strategy, choose_strategy, largest, most_held_out, span_of
 
 # In the order in which users read of them.
-from taufpl.estimators.strategies._hold_out import held_out_count, held_out_size, snapped
 from taufpl.estimators.strategies._other_tolerances import at_other_tolerances
+from taufpl.estimators.strategies._limits import Limits, limits_of
+from taufpl.estimators.strategies._hold_out import held_out_size, hold_out_rows, snapped
 from taufpl.estimators.strategies import _cross_fit, _out_of_bootstrap, _train_quantile  # noqa: F401
 # isort: on
 
 __all__ = [
     "STRATEGIES",
     "Fitter",
+    "Limits",
     "LinearFitter",
     "Outcome",
     "Plan",
     "Strategy",
     "at_other_tolerances",
+    "check_segment_strategy",
     "choose_strategy",
-    "held_out_count",
     "held_out_size",
+    "hold_out_rows",
     "largest",
+    "limits_of",
     "most_held_out",
     "snapped",
     "span_of",

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from taufpl._types import RowIndices
 from taufpl.estimators._reading import warn_user
+from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._table import LinearModel, Scores, Table
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
@@ -17,6 +19,8 @@ from taufpl.thresholding import (
     JointOrderStatistic,
     Rounds,
     Sample,
+    SegmentOrderStatistics,
+    SegmentThresholds,
     ThresholdRule,
     TrainQuantile,
     fpr_upper_bound,
@@ -25,7 +29,7 @@ from taufpl.thresholding import (
 
 # threshold="auto" takes "cross" where "np" would leave the scorer less than this share of the negatives, or fewer than
 # this number.
-_LEAST_TRAIN_SHARE = 0.2
+LEAST_TRAIN_SHARE = 0.2
 _LEAST_TRAIN_COUNT = 10
 
 # Mean and standard deviation of some scores.
@@ -47,6 +51,7 @@ class Plan:
     n_folds: int = 5
     insufficient: Any = "raise"
     seed: int = 0
+    segments: RowSegments | None = None  # None: tolerances are for all rows
 
     @property
     def bound_delta(self) -> float:
@@ -62,6 +67,17 @@ class Plan:
     def guarantee(self) -> JointOrderStatistic:
         """The rule that chooses all thresholds with a guarantee."""
         return JointOrderStatistic(self.taus, self.bound_delta, self.insufficient)
+
+    @property
+    def segment_guarantee(self) -> SegmentOrderStatistics:
+        """The rule that chooses the thresholds of segments with a guarantee."""
+        assert self.segments is not None
+        return SegmentOrderStatistics(self.segments.taus, self.bound_delta, self.insufficient)
+
+    @property
+    def segment_codes(self) -> RowIndices | None:
+        """The segment of each row; None where tolerances are for all rows."""
+        return None if self.segments is None else self.segments.codes
 
 
 class Fitter(ABC):
@@ -111,18 +127,25 @@ class LinearFitter(Fitter):
 class Outcome:
     """Models, whose mean score counts, and for each tolerance the evidence with the threshold on that mean.
 
-    The scale is the size of the largest score that was seen, to which rounding is relative.
+    The scale is the size of the largest score that was seen, to which rounding is relative. With limits by segment the
+    evidence is one record for all rows, beside the thresholds of the segments.
     """
 
     models: tuple[Any, ...]
     evidence: tuple[Evidence, ...]
     scale: float
+    segments: SegmentThresholds | None = None
 
     def without_guarantee(self, caveat: str | None) -> Outcome:
         """The outcome without its guarantee, where there is a reason that voids it."""
         if caveat is None:
             return self
-        return replace(self, evidence=tuple(each.without_guarantee(caveat) for each in self.evidence))
+        segments = self.segments
+        if segments is not None:
+            segments = segments.with_evidence(lambda each: each.without_guarantee(caveat))
+        return replace(
+            self, evidence=tuple(each.without_guarantee(caveat) for each in self.evidence), segments=segments
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +176,8 @@ STRATEGIES: dict[str, Strategy] = {}
 def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
     """The strategy that "auto" stands for: "np" with enough negatives for a proof, else "cross", with a warning."""
     n_units, ordered = table.n_negative_units, table.is_ordered
+    if plan.segments is not None:
+        return "np"
     if threshold != "auto":
         if ordered and not STRATEGIES[threshold].holds_out:
             raise ValueError(
@@ -160,7 +185,7 @@ def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
                 "folds mix earlier and later rows."
             )
         return threshold
-    share = 1.0 - _LEAST_TRAIN_SHARE if plan.holdout == "auto" else float(plan.holdout)
+    share = 1.0 - LEAST_TRAIN_SHARE if plan.holdout == "auto" else float(plan.holdout)
     enough = max(math.ceil(plan.n_needed / share), plan.n_needed + _LEAST_TRAIN_COUNT)
     if n_units >= enough or plan.insufficient == "infinite":
         return "np"
@@ -176,8 +201,17 @@ def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
 
 def most_held_out(n_units: int, holdout: float | str = "auto") -> int:
     """The most negatives that "np" may hold out of some, so that "auto" takes it."""
-    share = 1.0 - _LEAST_TRAIN_SHARE if holdout == "auto" else float(holdout)
+    share = 1.0 - LEAST_TRAIN_SHARE if holdout == "auto" else float(holdout)
     return min(int(share * n_units), n_units - _LEAST_TRAIN_COUNT)
+
+
+def check_segment_strategy(threshold: str) -> None:
+    """Refuse limits by segment by a strategy that has none."""
+    if threshold not in ("auto", "np"):
+        raise ValueError(
+            f"segments are for threshold='np', or 'auto', which then is 'np'; got threshold={threshold!r}, which has "
+            "no limits by segment."
+        )
 
 
 def span_of(scores: Sample) -> Span:

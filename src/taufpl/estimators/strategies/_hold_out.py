@@ -4,42 +4,86 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl.estimators._table import Table
-from taufpl.estimators.strategies._base import STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
-from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
+from taufpl._types import Labels
+from taufpl.estimators._table import Strata, Table
+from taufpl.estimators.strategies._base import LEAST_TRAIN_SHARE, STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
+from taufpl.estimators.strategies._limits import (
+    CommonLimits,
+    Limits,
+    SegmentLimits,
+    limits_of,
+    negatives_by_segment,
+)
 from taufpl.thresholding import Evidence, negatives_needed, simultaneous_ranks
 
 # Positives that a model without them has to score: they tell the recall to three percentage points either way.
 _ENOUGH_POSITIVES = 1000
+# Share of the negatives that is held out, and the most where a proof needs more and there are segments.
+_SHARE = 0.5
+_MOST_SHARE = 1.0 - LEAST_TRAIN_SHARE
 # This many positives that were held out with their groups tell the recall without further fits.
 _MANY = 100
 
 
 def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     """Fit on a part of the rows, and let the negatives of the other part choose the threshold."""
-    with table.hold_out(held_out_count(table, plan), plan.seed, needs_positives=fitter.learns_from_positives) as parts:
-        train, held_out = parts
+    with hold_out_rows(table, plan, needs_positives=fitter.learns_from_positives) as (train, held_out, limits):
         fitter.prepare(train)
         model = fitter.fit(train)
         scores = fitter.scores(model, held_out)
-        evidence = plan.guarantee.choose_all(scores.negative) + other_evidence(scores.negative, plan.bound_delta)
+        evidence = limits.choose(held_out, scores)
         scale = largest(scores.negative)
         # Late ones tell more of tomorrow than early ones; a few that are held out with their groups tell little.
         enough = 1 if table.is_ordered else min(_MANY, train.n_positive_units)
+        counts: Labels | None
         if held_out.n_positive >= max(1, enough):
-            evidence = tuple(each.with_recall(scores.positive) for each in evidence)
+            counts = limits.count([each.threshold for each in evidence], held_out, scores)
         else:
-            evidence = _with_recall(fitter, train, held_out, model, evidence, plan)
-        evidence, others = evidence[: len(plan.taus)], evidence[len(plan.taus) :]
-        tell_others(others)
-        return Outcome((model,), evidence, scale).without_guarantee(held_out.copies(train))
+            counts = _caught_by_folds(fitter, train, held_out, model, evidence, limits)
+        return limits.outcome((model,), evidence, counts, scale).without_guarantee(held_out.copies(train))
+
+
+@contextmanager
+def hold_out_rows(table: Any, plan: Plan, *, needs_positives: bool) -> Iterator[tuple[Any, Any, Limits]]:
+    """Rows to fit on, rows that are held out, and the limits whose thresholds the latter choose."""
+    held: int | Strata
+    limits: Limits | None = None
+    if plan.segments is None:
+        held, limits = held_out_count(table, plan), CommonLimits(plan)
+    elif table.is_ordered or table.units.groups is not None:
+        n_units, share = table.n_negative_units, _SHARE if plan.holdout == "auto" else float(plan.holdout)
+        held = max(1, min(round(share * n_units), n_units - 1))
+    else:
+        limits = _attainable_limits(table, plan)
+        held = Strata(limits.limit_of[table.units.segments], _held_out_sizes(table, limits))
+    with table.hold_out(held, plan.seed, needs_positives=needs_positives) as (train, held_out):
+        yield train, held_out, limits_of(plan, held_out) if limits is None else limits
+
+
+def _attainable_limits(table: Any, plan: Plan) -> SegmentLimits:
+    """The limits that segments can have if they hold out what they can spare."""
+    most = _MOST_SHARE if plan.holdout == "auto" else float(plan.holdout)
+    return SegmentLimits.divide(plan, [int(most * n) for n in negatives_by_segment(plan, table)])
+
+
+def _held_out_sizes(table: Any, limits: SegmentLimits) -> list[int]:
+    """How many negatives each limit holds out; none for one without alarms, which needs no proof."""
+    division, places = limits.division, limits.places(table, table.negative_rows)
+    sizes = []
+    for place, (name, rule) in enumerate(zip(division.limits, division.rules, strict=True)):
+        own = replace(limits.plan, taus=(rule.tau,), delta=rule.delta)
+        n_negative = int(np.count_nonzero(places == place))
+        sizes.append(0 if division.is_infinite(name) else held_out_size(n_negative, own))
+    return sizes
 
 
 def held_out_count(table: Table, plan: Plan) -> int:
@@ -53,42 +97,38 @@ def held_out_count(table: Table, plan: Plan) -> int:
     return n_held
 
 
-def _with_recall(
-    fitter: Fitter, train: Table, held_out: Table, model: Any, evidence: tuple[Evidence, ...], plan: Plan
-) -> tuple[Evidence, ...]:
-    """Evidence with the recall by folds over the positives.
+def _caught_by_folds(
+    fitter: Fitter, train: Table, held_out: Table, model: Any, evidence: tuple[Evidence, ...], limits: Limits
+) -> Labels | None:
+    """Positives above their threshold, and in all, by folds over the positives.
 
     A fold's model is fitted without the positives of the fold, unless the fit has left such models. The same negatives
     as before choose its threshold, and the positives of the fold are counted above it: a threshold of another model
     would flatter or blame it.
     """
-    count = partial(_count_caught, fitter=fitter, negatives=held_out, ranks=[each.rank for each in evidence])
+    ranks, plan = [each.rank for each in evidence], limits.plan
+    count = partial(_count_caught, fitter=fitter, negatives=held_out, ranks=ranks, limits=limits)
     unseen, (n_folds, n_fitted) = fitter.unseen_parts(model, train), recall_folds(train.n_positive_units, plan)
     if unseen is not None:
-        counts = [count(*pair) for pair in unseen]
-    elif n_folds:
-        with train.positive_folds(n_folds, n_fitted, plan.seed) as parts:
-            counts = list(parts.map(partial(_refit_and_count, fitter=fitter, near=model, count=count)))
-    else:
-        return evidence
-    *caught, n_counted = np.sum(counts, axis=0).tolist()
-    return tuple(each.with_caught(own, n_counted) for each, own in zip(evidence, caught, strict=True))
+        return np.sum([count(*pair) for pair in unseen], axis=0)
+    if not n_folds:
+        return None
+    with train.positive_folds(n_folds, n_fitted, plan.seed) as parts:
+        counts = parts.map(partial(_refit_and_count, fitter=fitter, near=model, count=count))
+        return np.sum(list(counts), axis=0)
 
 
-def _refit_and_count(
-    train: Table, fold: Table, *, fitter: Fitter, near: Any, count: Callable[..., list[int]]
-) -> list[int]:
+def _refit_and_count(train: Table, fold: Table, *, fitter: Fitter, near: Any, count: Callable[..., Labels]) -> Labels:
     """The counts of a fold for which there is no model yet."""
     return count(fitter.fit(train, near), fold)
 
 
-def _count_caught(model: Any, fold: Table, *, fitter: Fitter, negatives: Table, ranks: list[int | None]) -> list[int]:
-    """How many positives of a fold lie above each threshold of a model fitted without them, and how many there are."""
-    negative = fitter.scores(model, negatives).negative
-    # Without a rank the threshold is infinite.
-    thresholds = [math.inf if rank is None else negative.at_rank(rank) for rank in ranks]
-    positive = fitter.scores(model, fold).positive
-    return [*(positive.n_above(threshold) for threshold in thresholds), positive.size]
+def _count_caught(
+    model: Any, fold: Table, *, fitter: Fitter, negatives: Table, ranks: list[int | None], limits: Limits
+) -> Labels:
+    """How many positives of a fold lie above the thresholds of a model fitted without them, and how many there are."""
+    thresholds = limits.at_ranks(ranks, negatives, fitter.scores(model, negatives))
+    return limits.count(thresholds, fold, fitter.scores(model, fold))
 
 
 def held_out_size(n_units: int, plan: Plan) -> int:
@@ -99,7 +139,7 @@ def held_out_size(n_units: int, plan: Plan) -> int:
     """
     if plan.holdout != "auto":
         return max(1, min(round(float(plan.holdout) * n_units), n_units - 1))
-    size = max(1, min(max(round(0.5 * n_units), plan.n_needed), n_units - 1))
+    size = max(1, min(max(round(_SHARE * n_units), plan.n_needed), n_units - 1))
     return snapped(size, plan.taus, plan.bound_delta)
 
 

@@ -39,6 +39,7 @@ OWN = {
         thresholding.Evidence,
         thresholding.NegativeSequence,
         thresholding.Rounds,
+        thresholding.SegmentThresholds,
         thresholding.ThresholdRecord,
     )
 }

@@ -21,6 +21,7 @@ from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl._records import plain, read_record
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
+from taufpl.persistence._unwrap import unwrap
 from taufpl.persistence.files._allowed_types import TRUSTED
 from taufpl.persistence.files._audit import read_schema, refused_types, with_present_modules
 from taufpl.persistence.files._exchange import with_records, without_records
@@ -141,6 +142,11 @@ def save_model(
     2200
     """
     skops = require("skops.io", "models", _PURPOSE)
+    if callable(getattr(unwrap(model).head, "segments", None)):
+        raise ModelFileError(
+            "the model cannot be written: its segments come from a function, which no file can hold. Name a column of "
+            "X by segments, or set segments=None and give the labels with the rows."
+        )
     header = ModelHeader(
         format_version=FORMAT_VERSION,
         library_version=version("taufpl"),

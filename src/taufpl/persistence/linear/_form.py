@@ -13,7 +13,7 @@ from taufpl._types import Vector
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import Encoding, Scaling, visit
-from taufpl.persistence._unwrap import UnwrappedModel, unwrap
+from taufpl.persistence._unwrap import UnwrappedModel, unwrap_for_export
 from taufpl.preprocessing import DATE_PARTS
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
@@ -155,7 +155,7 @@ def linear_form(model: Any, target: str) -> LinearForm:
 
     A model that is not linear in what its steps make of X, or a step that is no sum over columns, is an ExportError.
     """
-    unwrapped = unwrap(model)
+    unwrapped = unwrap_for_export(model)
     form, visitor = LinearForm(unwrapped), _FeatureVisitor(target)
     shared = visit(unwrapped.steps, [Feature(name) for name in unwrapped.names], visitor)
     share = Fraction(1, len(unwrapped.scorers))

@@ -13,7 +13,7 @@ from taufpl._types import Vector
 from taufpl.estimators import score_rounding
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import visit
-from taufpl.persistence._unwrap import UnwrappedModel, finite, unwrap
+from taufpl.persistence._unwrap import UnwrappedModel, finite, unwrap_for_export
 from taufpl.persistence.onnx._graph import OUTPUTS, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._scores import add_score
@@ -88,7 +88,7 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     opset = _OPSET if target_opset is None else target_opset
     if opset < _OPSET:
         raise ValueError(f"target_opset must be {_OPSET} or later; got {target_opset}.")
-    unwrapped = unwrap(model)
+    unwrapped = unwrap_for_export(model)
     graph = Graph(opset)
     rows, inputs = add_inputs(graph, unwrapped, X)
     visitor = TensorVisitor(graph)

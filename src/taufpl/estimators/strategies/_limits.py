@@ -1,0 +1,146 @@
+"""Limits that held-out negatives choose thresholds for: tolerances of all rows, or those of segments."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taufpl._types import Labels, RowIndices
+from taufpl.estimators._table import Scores, Table
+from taufpl.estimators.strategies._base import Outcome, Plan
+from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
+from taufpl.thresholding import Evidence, SegmentDivision, SegmentThresholds
+
+
+class Limits(ABC):
+    """How thresholds are chosen on scored rows, and positives counted above them; an entry a limit."""
+
+    plan: Plan
+
+    @abstractmethod
+    def choose(self, table: Table, scores: Scores) -> tuple[Evidence, ...]:
+        """Let the negatives of a table choose."""
+
+    @abstractmethod
+    def at_ranks(self, ranks: Sequence[int | None], table: Table, scores: Scores) -> list[float]:
+        """Thresholds of another scorer on the same negatives, of the same ranks; infinite where there is no rank."""
+
+    @abstractmethod
+    def count(self, thresholds: Sequence[float], table: Table, scores: Scores) -> Labels:
+        """How many positives lie above their threshold, and how many there are; rows without a limit come last."""
+
+    @abstractmethod
+    def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
+        """The outcome of a fit, with the recall from such counts; None where it was not measured."""
+
+    def calibrate(self, table: Table, scores: Scores, evidence: tuple[Evidence, ...] | None = None) -> Outcome:
+        """Thresholds of a fitted scorer, from rows that it has not seen, without what copies among them void.
+
+        Evidence is given where another rule than the guarantee has chosen.
+        """
+        chosen = self.choose(table, scores) if evidence is None else evidence
+        counts = self.count([each.threshold for each in chosen], table, scores)
+        return self.outcome((), chosen, counts, 0.0).without_guarantee(table.copies())
+
+
+@dataclass(frozen=True, slots=True)
+class CommonLimits(Limits):
+    """One or more tolerances, each for all rows."""
+
+    plan: Plan
+
+    def choose(self, table: Table, scores: Scores) -> tuple[Evidence, ...]:
+        """The thresholds of all tolerances, then those of others that somebody wants to hear of."""
+        return self.plan.guarantee.choose_all(scores.negative) + other_evidence(scores.negative, self.plan.bound_delta)
+
+    def at_ranks(self, ranks: Sequence[int | None], table: Table, scores: Scores) -> list[float]:
+        return [math.inf if rank is None else scores.negative.at_rank(rank) for rank in ranks]
+
+    def count(self, thresholds: Sequence[float], table: Table, scores: Scores) -> Labels:
+        positive = scores.positive
+        if not positive.size:
+            return np.zeros((2, len(thresholds)), dtype=np.int64)
+        return np.array([[positive.n_above(each) for each in thresholds], [positive.size] * len(thresholds)])
+
+    def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
+        found, n = _with_recall(evidence, counts), len(self.plan.taus)
+        tell_others(found[n:])
+        return Outcome(models, found[:n], scale)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLimits(Limits):
+    """A limit for every segment, or for several together."""
+
+    plan: Plan
+    division: SegmentDivision
+    limit_of: RowIndices  # the limit of each segment's code, -1 where it has none
+
+    @classmethod
+    def divide(cls, plan: Plan, counts: Sequence[int]) -> SegmentLimits:
+        """The limits that counts of negatives, one a segment, allow."""
+        assert plan.segments is not None
+        taus = plan.segments.taus
+        division = plan.segment_guarantee.divide(dict(zip(taus, counts, strict=True)), taus)
+        return cls(plan, division, division.places(list(taus)))
+
+    def places(self, table: Any, rows: RowIndices) -> RowIndices:
+        """The limit of each of these rows, -1 where it has none."""
+        return self.limit_of[table.units.segments[rows]]
+
+    def choose(self, table: Any, scores: Any) -> tuple[Evidence, ...]:
+        return self.division.choose(scores.negative.scores, self.places(table, table.negative_rows)).evidence
+
+    def at_ranks(self, ranks: Sequence[int | None], table: Any, scores: Any) -> list[float]:
+        places, values = self.places(table, table.negative_rows), scores.negative.scores
+        own = [np.sort(values[places == place]) for place in range(len(ranks))]
+        return [math.inf if rank is None else float(each[rank - 1]) for each, rank in zip(own, ranks, strict=True)]
+
+    def count(self, thresholds: Sequence[float], table: Any, scores: Any) -> Labels:
+        # Rows without a limit have the place -1, that of the strictest threshold.
+        places, levels = self.places(table, table.positive_rows), np.array([*thresholds, max(thresholds)])
+        above = scores.positive.scores > levels[places]
+        own = places % levels.size
+        return np.array([np.bincount(each, minlength=levels.size) for each in (own[above], own)])
+
+    def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
+        rows, division = self.plan.segments, self.division
+        assert rows is not None
+        own = _with_recall(evidence, None if counts is None else counts[:, :-1])
+        segments = SegmentThresholds(
+            division.limits, own, division.members, division.unproven, rows.column, rows.is_number
+        )
+        overall = (segments.overall(self.plan.bound_delta),)
+        whole = None if counts is None else np.sum(counts, axis=1, keepdims=True)
+        return Outcome(models, _with_recall(overall, whole), scale, segments)
+
+
+def _with_recall(evidence: tuple[Evidence, ...], counts: Any) -> tuple[Evidence, ...]:
+    """Evidence with the recall from positives above each threshold and in all, where there are any."""
+    if counts is None:
+        return evidence
+    return tuple(
+        each.with_caught(n_caught, n) if n else each
+        for each, n_caught, n in zip(evidence, *np.asarray(counts).tolist(), strict=True)
+    )
+
+
+def limits_of(plan: Plan, table: Any) -> Limits:
+    """The limits for rows of which all negatives choose."""
+    if plan.segments is None:
+        return CommonLimits(plan)
+    return SegmentLimits.divide(plan, negatives_by_segment(plan, table))
+
+
+def negatives_by_segment(plan: Plan, table: Any) -> list[int]:
+    """How many negatives of a table each segment has."""
+    assert plan.segments is not None
+    counts: list[int] = np.bincount(
+        table.units.segments[table.negative_rows], minlength=len(plan.segments.taus)
+    ).tolist()
+    return counts
