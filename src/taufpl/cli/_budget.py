@@ -44,12 +44,14 @@ class BudgetRequest:
 
     def _budget(self, alarms: int, options: FitOptions, y: Array, positive: Any) -> AlarmBudget:
         n_positive = int((y == positive).sum())
+        n_negative = len(y) - n_positive
+        n_choosing = max(0, most_held_out(n_negative, options.holdout)) if options.score is None else n_negative
         return alarm_budget(
             alarms,
             self.volume,
             self.base_rate,
             positives=(n_positive, len(y)) if self.base_rate is None else None,
-            n_negative=max(0, most_held_out(len(y) - n_positive, options.holdout)),
+            n_negative=n_choosing,
             delta=options.delta,
         )
 

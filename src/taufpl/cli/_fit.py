@@ -29,10 +29,12 @@ from taufpl.cli._options import (
     Holdout,
     Jobs,
     Json,
+    LowerIsPositive,
     ModelName,
     MostPositives,
     Penalty,
     Positive,
+    Score,
     Seed,
     TauOrBudget,
     Threshold,
@@ -53,6 +55,7 @@ from taufpl.cli._output import (
     progress_bar,
     working,
 )
+from taufpl.cli._own_scores import refuse_beside_score, threshold_text
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._reasons import training_negatives, typical_record
 from taufpl.cli._seen import GROUPS, record_groups
@@ -66,7 +69,7 @@ from taufpl.thresholding import USUAL_DELTA
 
 # Entries of the header of the model file that the document repeats.
 _OF_HEADER = (
-    "threshold_strategy", "threshold", "dual_gap", "kernel_gap", "reg",
+    "threshold_strategy", "dual_gap", "kernel_gap", "reg",
     "n_rows", "n_negative", "n_positive", "negative_label", "positive_label",
 )  # fmt: skip
 _USUAL_TAU = 0.01
@@ -87,6 +90,8 @@ def fit_command(
     model: ModelName = "auto",
     effort: Effort = None,
     reg: Penalty = "cv",
+    score: Score = None,
+    lower_is_positive: LowerIsPositive = False,
     positive: Positive = None,
     drop: Drop = None,
     group: Group = None,
@@ -105,6 +110,11 @@ def fit_command(
     columns are left out. What was done is printed and kept in the model file. --model auto, the default, joins
     boosting, forests and others, and prints how each stands at the tolerance.
     """
+    if score is not None:
+        refuse_beside_score(model, threshold, effort, reg, holdout, drop, time_column)
+        model, threshold = "score", "np"
+    elif lower_is_positive:
+        raise CommandLineError("--lower-is-positive is about the column of --score, which is not given.")
     if reg != "cv" and model not in ("paper", "kernel"):
         raise CommandLineError(f"--reg {reg} is the penalty of --model paper and kernel; --model {model} has none.")
     check_output(output, data)
@@ -115,6 +125,7 @@ def fit_command(
         )
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,
+        score=score, lower_is_positive=lower_is_positive,
         tau=_USUAL_TAU if tau is None else tau, delta=delta, threshold=threshold, model=model,
         effort=effort_for(effort, [model]), reg=reg,
         holdout="auto" if holdout is None else holdout, seed=seed, jobs=jobs,
@@ -125,7 +136,8 @@ def fit_command(
     if not as_json:
         print_budgets(document)
         print_leaderboard(document)
-        _print_columns(layout)
+        if score is None:
+            _print_columns(layout)
 
 
 def _fit_file(
@@ -140,7 +152,7 @@ def _fit_file(
             options, budgets = budget.settle(options, source.y, source.positive)
         rows = plan_training(source, options)
         # Before the fit, which overwrites the rows.
-        record, seen = _record(rows), SeenRows(rows.X)
+        record, seen = _record(rows), None if options.score else SeenRows(rows.X)
         negatives = training_negatives(rows, options.seed)
     read = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
@@ -160,7 +172,10 @@ def _fit_file(
         "recall_interval": evidence.tpr_interval,
         "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
         **{name: header.training.get(name) for name in _OF_HEADER},
+        "threshold": head.threshold_,
         "model_kind": options.model,
+        "score": options.score,
+        "lower_is_positive": options.lower_is_positive,
         **leaderboard_record(head, options),
         **budget_record(budgets, others.evidence),
         "group": options.group,
@@ -259,7 +274,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         *fpr_facts(document),
         ("recall", _recall(document)),
         np_score_fact(document["np_score"]),
-        ("threshold", number(document["threshold"])),
+        ("threshold", threshold_text(document)),
     ]  # fmt: skip
     if gap is not None and not math.isnan(gap):
         facts.append(("gap", f"{number(gap)}: the objective of the ranking is within this share of its minimum"))

@@ -196,6 +196,11 @@ ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that a
 Positive = Annotated[
     str | None, typer.Option("--positive", help="The label to find.", show_default="the larger number, true, yes")
 ]
+Score = Annotated[
+    str | None,
+    typer.Option("--score", help="A column of scores from a scorer of yours: only the threshold is chosen, for it."),
+]
+LowerIsPositive = Annotated[bool, typer.Option("--lower-is-positive", help="Of --score: low scores mean positive.")]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="Leave this column out; may be given several times.")]
 Group = Annotated[
     str | None,

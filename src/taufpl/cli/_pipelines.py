@@ -20,6 +20,7 @@ from taufpl.cli._layout import Layout
 from taufpl.estimators import (
     KernelTauFPLClassifier,
     NeymanPearsonClassifier,
+    ScoreScreen,
     ScreeningClassifier,
     TauFPLClassifier,
 )
@@ -42,6 +43,8 @@ class FitOptions:
     drop: tuple[str, ...] = ()
     group: str | None = None
     time: str | None = None
+    score: str | None = None  # a column of scores, of which a threshold is all that is fitted
+    lower_is_positive: bool = False
     tau: float
     delta: float = USUAL_DELTA
     threshold: str = "auto"
@@ -87,6 +90,8 @@ def fit(data: FitRows, options: FitOptions) -> Any:
       the ranking does.
     """
     screen = screen_for(data.positive, options)
+    if options.score is not None:
+        return screen.fit(data.X, data.y, groups=data.groups)
     if options.model in RANKINGS:
         return _fit_in_place(data, options, screen)
     if options.model != "auto":
@@ -114,6 +119,15 @@ def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
 
 def screen_for(positive: Any, options: FitOptions) -> Any:
     """The estimator with the threshold; around a scorer of scikit-learn without its preprocessing."""
+    if options.score is not None:
+        return ScoreScreen(
+            options.score,
+            options.tau,
+            delta=options.delta,
+            higher_is_positive=not options.lower_is_positive,
+            pos_label=positive,
+            random_state=options.seed,
+        )
     shared = {
         "tau": options.tau,
         "threshold": options.threshold,

@@ -15,6 +15,7 @@ from taufpl.cli._loaded_model import LoadedModel
 from taufpl.cli._output import percent
 from taufpl.cli._row_reader import RowBatch
 from taufpl.cli._tables import read_names
+from taufpl.estimators import ScoreScreen
 from taufpl.persistence import Freshness, SeenRows, fingerprint
 from taufpl.thresholding import canonical
 
@@ -49,7 +50,9 @@ class SeenCounter:
     def note(self) -> Freshness:
         """Say on stderr what the hits mean, unless all rows are new, and return it."""
         found, name = self.freshness(), self.file.name
-        if self.model.saved.seen is None:
+        if isinstance(self.model.head, ScoreScreen):
+            note(f"{name}: a score does not tell one row from another; whether these rows are new cannot be told.")
+        elif self.model.saved.seen is None:
             note(f"{name}: the model file keeps no record of its rows; whether these are new cannot be told.")
         elif not found.known:
             note(

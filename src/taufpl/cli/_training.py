@@ -14,6 +14,7 @@ from taufpl.cli._frames import check_finite, frame_of_batches, texts_as_planned
 from taufpl.cli._labels import read_labels
 from taufpl.cli._layout import Layout, plan_columns
 from taufpl.cli._matrices import dense_where_full, read_matrix
+from taufpl.cli._own_scores import plan_scores
 from taufpl.cli._pipelines import FitOptions, FitRows, screen_for
 from taufpl.cli._row_reader import check_present, used_columns
 from taufpl.cli._tables import arrow, read_table
@@ -43,6 +44,10 @@ def plan_training(source: SourceRows, options: FitOptions) -> FitRows:
 
     The source gives up its columns. A file on which no model can be fitted is a ValueError, which says why.
     """
+    if options.score is not None:
+        is_negative, table = source.y != source.positive, source.give_up_columns()
+        X, layout = plan_scores(source.file, table, options, is_negative, source.groups)
+        return FitRows(X, source.y, layout, source.positive, source.groups)
     train = rows_that_train(source.file, options, source.y, source.positive, source.groups, source.times)
     return plan_rows(source, options, train)
 
@@ -67,7 +72,8 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
     if target is None:
         raise CommandLineError("--target is needed: the name of the column with the labels.")
     table = read_table(file)
-    for option, named in (("--drop", options.drop), ("--group", (options.group,)), ("--time", (options.time,))):
+    single = {"--group": options.group, "--time": options.time, "--score": options.score}
+    for option, named in (("--drop", options.drop), *((option, (name,)) for option, name in single.items())):
         names = [name for name in named if name is not None]
         check_present(file, table.column_names, names)
         if target in names:
@@ -131,7 +137,7 @@ def _read_matrix(file: DataFile, options: FitOptions) -> SourceRows:
         raise CommandLineError(
             f"--target {options.target}: the labels of a {file.format} file have no other name than y."
         )
-    for option, name in (("--group", options.group), ("--time", options.time)):
+    for option, name in (("--group", options.group), ("--time", options.time), ("--score", options.score)):
         if name is not None:
             raise CommandLineError(f"{option} {name} is for tables; a {file.format} file has numbers and labels only.")
     matrix = read_matrix(file)

@@ -75,7 +75,7 @@ def _settings(model: UnwrappedModel) -> dict[str, Any]:
         "delta": getattr(head, "delta", None),
         # A ranker has no strategy of its own: its threshold is that of the training rows.
         "threshold_strategy": getattr(head, "strategy_", getattr(head, "threshold", "train")),
-        "threshold": model.threshold,
+        "threshold": getattr(head, "threshold_", model.threshold),
         "negative_label": model.classes[0],
         "positive_label": model.classes[1],
         "n_features": None if model.known_names is None else len(model.known_names),

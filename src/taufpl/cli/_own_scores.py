@@ -1,0 +1,94 @@
+"""``taufpl fit --score``: a threshold on a column of scores that the file has already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from taufpl._types import Array, Vector
+from taufpl.cli._data_file import DataFile
+from taufpl.cli._errors import CommandLineError
+from taufpl.cli._frames import frame_of
+from taufpl.cli._layout import Layout
+from taufpl.cli._output import number
+from taufpl.cli._pipelines import FitOptions
+from taufpl.cli._tables import arrow, doubles_of
+from taufpl.preprocessing import ColumnPlan
+from taufpl.thresholding import negatives_needed
+
+
+def refuse_beside_score(
+    model: str, threshold: str, effort: Any, reg: Any, holdout: Any, drop: Any, time: str | None
+) -> None:
+    """Refuse options of ``fit`` that mean nothing where there is nothing to fit but the threshold."""
+    unfitted, all_choose = "the scores are there, and no model is fitted", "all negatives choose the threshold"
+    given = {
+        f"--model {model}": (model != "auto", unfitted),
+        "--effort": (effort is not None, unfitted),
+        "--reg": (reg != "cv", unfitted),
+        "--holdout": (holdout is not None, all_choose),
+        f"--threshold {threshold}": (threshold not in ("auto", "np"), "the threshold is that with the guarantee, np"),
+        "--drop": (bool(drop), "all other columns are left out anyway"),
+        "--time": (time is not None, f"{all_choose}; give a file of the latest rows instead"),
+    }
+    for option, (is_given, why) in given.items():
+        if is_given:
+            raise CommandLineError(f"{option} means nothing with --score: {why}.")
+
+
+def plan_scores(
+    file: DataFile, table: Any, options: FitOptions, is_negative: Array, groups: Array | None
+) -> tuple[Any, Layout]:
+    """A frame of nothing but the scores, and the layout of the file; rows without a score are refused."""
+    name = options.score
+    assert name is not None
+    if name == options.group:
+        raise CommandLineError(f"--score {name} is the column of --group.")
+    scores = _read_scores(file, name, table.column(name))
+    _check_enough(file, options, is_negative, groups)
+    columns = tuple(
+        ColumnPlan(name, "number", low=float(scores.min()), high=float(scores.max()))
+        if each == name
+        else ColumnPlan(each, "dropped", "is not the score")
+        for each in table.column_names
+        if each != options.target
+    )
+    layout = Layout(columns, options.target, group=options.group, n_rows=scores.size)
+    return frame_of(scores[:, np.newaxis], [name], {}), layout
+
+
+def _read_scores(file: DataFile, name: str, values: Any) -> Vector:
+    types = arrow().types
+    kinds = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    if not any(is_kind(values.type) for is_kind in kinds):
+        first = next(each for each in values.to_pylist() if each is not None)
+        raise ValueError(f"{file.name}: column {name!r} must hold numbers, the scores; its first value is {first!r}.")
+    scores = doubles_of(values.cast(arrow().uint8()) if types.is_boolean(values.type) else values)
+    is_wrong = ~np.isfinite(scores)
+    if is_wrong.any():
+        raise ValueError(
+            f"{file.name}: column {name!r} has no finite number in {int(is_wrong.sum()):,} rows, first in row "
+            f"{int(is_wrong.argmax()) + 1:,}. Leave those rows out, or give them a score."
+        )
+    return scores
+
+
+def _check_enough(file: DataFile, options: FitOptions, is_negative: Array, groups: Array | None) -> None:
+    n_negative = int(is_negative.sum()) if groups is None else len(np.unique(groups[is_negative]))
+    needed = negatives_needed(options.tau, options.delta)
+    if n_negative < needed:
+        what = "negatives" if groups is None else "groups with negatives"
+        raise ValueError(
+            f"{file.name}: {n_negative:,} {what} are too few for the guarantee at tau {options.tau:g} and delta "
+            f"{options.delta:g}; {needed:,} are needed. Take a larger --tau or --delta."
+        )
+
+
+def threshold_text(document: dict[str, Any]) -> str:
+    """The threshold of a document as it is printed: of a column of scores, as the comparison that it is."""
+    threshold, name = document["threshold"], document["score"]
+    if name is None:
+        return number(threshold)
+    # All digits, for whoever takes it elsewhere.
+    return f"{name} {'<' if document['lower_is_positive'] else '>'} {threshold!r}"
