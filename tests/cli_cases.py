@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import shlex
 import sys
 import zipfile
 from contextlib import redirect_stderr, redirect_stdout
@@ -58,6 +59,12 @@ def succeed(*arguments, code=0, **options):
     assert done.code == code, done
     assert "Traceback" not in done.err, done.err
     return done
+
+
+def commands_of(page):
+    """The command lines that a page of the docs shows, as words without the name of the command."""
+    lines = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8").splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("taufpl ")]
 
 
 def numbers(seed=0, n=N_NEGATIVE, m=N_POSITIVE, shift=1.5):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from cli_cases import command, contents, succeed, write
+from cli_cases import command, commands_of, contents, succeed, write
 
 N_NEGATIVE, N_POSITIVE = 1200, 120
 
@@ -57,6 +57,9 @@ def test_low_scores_mirror_high_ones(folder, tmp_path):
     low = fit(tmp_path, "--lower-is-positive", data="low.parquet")
     assert low["threshold"] == -fit(folder)["threshold"]
     assert succeed("export", tmp_path / "screen.skops", "--sql").out.strip() == f'"model_score" < {low["threshold"]}E0'
+    shown = succeed("info", tmp_path / "screen.skops", "--json").document
+    assert shown["threshold"] == shown["history"][0]["threshold"] == low["threshold"]
+    assert [each["threshold"] for each in shown["limits"]] == [low["threshold"]]
     succeed("predict", tmp_path / "screen.skops", tmp_path / "low.parquet", "-o", tmp_path / "out.csv")
     found = pd.read_csv(tmp_path / "out.csv")
     assert np.array_equal(found["decision"], -table["model_score"] < low["threshold"])
@@ -112,6 +115,17 @@ def test_watched_reported_and_recalibrated(folder, tmp_path):
     done = command("recalibrate", model, folder / "scores.csv")
     assert done.code != 0
     assert "fitted on these very rows" in done.err
+
+
+def test_the_commands_of_the_how_to(tmp_path, monkeypatch):
+    write(scores(0, n=5000), tmp_path / "scores.csv")
+    write(scores(1, n=8000), tmp_path / "later.csv")
+    monkeypatch.chdir(tmp_path)
+    lines = commands_of("howto/own-scores.md")
+    outputs = [succeed(*words).out for words in lines]
+    assert [words[0] for words in lines] == ["fit", "evaluate", "recalibrate", "export"]
+    assert outputs[-1].startswith('"model_score" > ')
+    assert "guaranteed" in outputs[2]
 
 
 def test_groups_and_budgets(folder, tmp_path):

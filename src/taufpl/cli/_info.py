@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import repeat
 from typing import Any
 
 from taufpl.cli._errors import note
@@ -74,13 +75,19 @@ def _preprocessing(model: LoadedModel) -> list[str]:
 
 
 def limits_of(head: Any) -> Iterator[tuple[str, Evidence]]:
-    """Names and evidence of the thresholds of a model: one a segment's limit, or one a tolerance."""
+    """Names and evidence of the thresholds of a model: one a segment's limit, or one a tolerance.
+
+    Thresholds are on the scale of the scores, also where low scores mean positive.
+    """
     segments = getattr(head, "segments_", None)
-    if segments is not None:
-        yield from zip(segments.limits, segments.evidence, strict=True)
-        return
     several = head.evidence_ if isinstance(head.evidence_, tuple) else (head.evidence_,)
-    yield from (("all rows", each) for each in several)
+    found = (
+        zip(repeat("all rows"), several, strict=False)
+        if segments is None
+        else zip(segments.limits, segments.evidence, strict=True)
+    )
+    sign = 1.0 if getattr(head, "higher_is_positive", True) else -1.0
+    yield from ((name, replace(each, threshold=sign * each.threshold)) for name, each in found)
 
 
 def _evidence_record(evidence: Evidence) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._records import plain
-from taufpl.estimators import ScorerClassifier
+from taufpl.estimators import ScorerClassifier, ScoreScreen
 from taufpl.persistence._unwrap import UnwrappedModel, unwrap
 from taufpl.persistence.rows import fingerprint
 
@@ -81,7 +81,7 @@ def _settings(model: UnwrappedModel) -> dict[str, Any]:
         "n_features": None if model.known_names is None else len(model.known_names),
         "feature_names": model.known_names if model.named else None,
     }
-    if isinstance(head, ScorerClassifier):
+    if isinstance(head, ScorerClassifier) and not isinstance(head, ScoreScreen):
         settings["scorer"] = type(model.scorers[0].final).__name__
         settings["n_scorers"] = len(model.scorers)
     return settings
