@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taufpl.planning import alarm_budget, plan_labels, precision_at, precision_lower_bound
+from taufpl.planning import alarm_budget, np_roc, plan_labels, precision_at, precision_lower_bound
 from taufpl.planning._expected_recall import RecallForecast
-from taufpl.thresholding import OrderStatistic, negatives_needed
+from taufpl.thresholding import OrderStatistic, negatives_needed, simultaneous_ranks
 
 
 def test_the_precision_bound_is_that_of_both_rates_together():
@@ -132,3 +132,37 @@ def test_a_plan_for_recall_takes_scores_of_both_classes():
         plan_labels(0.1, negative_scores=[1.0])
     with pytest.raises(ValueError, match="negatives must be at least 1"):
         plan_labels(0.1, negatives=0)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_np_roc_is_the_screen_that_each_tolerance_would_get(rounded):
+    rng = np.random.default_rng(0)
+    negative, positive = rng.normal(size=3000), rng.normal(1.5, size=250)
+    if rounded:
+        negative, positive = negative.round(1), positive.round(1)
+    curve = np_roc(negative, positive, delta=0.1)
+    assert curve.at(0.0005) is None
+    for tau in (0.001, 0.01, 0.0234, 0.1):
+        threshold = OrderStatistic(tau, 0.1).choose(negative).threshold
+        caught = int(np.sum(positive > threshold))
+        expected = (
+            caught / 250,
+            stats.beta.ppf(0.05, caught, 251 - caught),
+            stats.beta.ppf(0.95, caught + 1, 250 - caught),
+        )
+        assert curve.at(tau) == pytest.approx(expected)
+    # Each step is where the binomial tail allows one more negative above.
+    tails = stats.binom.cdf(curve.n_above[:-1], 3000, curve.tolerances[:-1])
+    assert tails == pytest.approx(np.full(tails.size, 0.1), rel=1e-6)
+
+
+def test_np_roc_holds_for_a_list_of_tolerances_together():
+    rng, taus, delta, broken, n_draws = np.random.default_rng(0), [0.02, 0.05, 0.1], 0.2, 0, 400
+    for _ in range(n_draws):
+        negative, positive = rng.random(500), rng.random(80) ** 0.2
+        curve = np_roc(negative, positive, delta, taus=taus)
+        broken += bool(np.any(1 - curve.thresholds > taus))
+    assert curve.simultaneous
+    assert curve.n_above.tolist() == [500 - rank for rank in simultaneous_ranks(500, taus, delta)]
+    assert broken <= stats.binom.ppf(1 - 1e-6, n_draws, delta)
+    assert broken > 0.5 * delta * n_draws

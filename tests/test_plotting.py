@@ -22,9 +22,11 @@ from sklearn.preprocessing import StandardScaler
 
 from taufpl.estimators import TauFPLRanker
 from taufpl.monitoring import FPRMonitor
+from taufpl.planning import np_roc, plan_labels
 from taufpl.plotting import (
     CollapseDisplay,
     ConvergenceDisplay,
+    LabelPlanDisplay,
     MonitorDisplay,
     ROCDisplay,
     RoundsDisplay,
@@ -117,6 +119,31 @@ def test_several_curves_share_axes(scores):
     assert sum(text.startswith(("first", "second", "third")) for text in written) == 3
     assert sum("confidence" in text for text in written) == 1
     assert written.count("τ = 1 %") == written.count("τ = 5 %") == 1
+
+
+def test_the_guarantee_has_a_curve_and_a_band_of_its_own(scores):
+    y, score = scores
+    display = ROCDisplay.from_predictions(y, score, tau=0.05, band="guarantee", confidence=0.9)
+    recall, low, high = np_roc(score[y == 0], score[y == 1], 0.1).at(0.05)
+    assert display.tpr_interval_at_tau == pytest.approx((low, high))
+    assert low < recall < high
+    assert recall <= display.tpr_at_tau
+    (drawn,) = (line for line in display.ax_.get_lines() if line.get_linestyle() == "--" and len(line.get_xdata()) > 2)
+    assert float(drawn.get_ydata()[np.searchsorted(drawn.get_xdata(), 0.05, side="right") - 1]) == recall
+    assert any(text.startswith("with the guarantee at 90 %") for text in texts(display.ax_))
+    strict = ROCDisplay.from_predictions(y, score, tau=1e-6, band="guarantee")
+    assert strict.tpr_interval_at_tau is None
+    assert any("no proof there" in text for text in texts(strict.ax_))
+
+
+def test_a_plan_is_drawn_with_one_panel_or_two(scores):
+    y, score = scores
+    assert LabelPlanDisplay.from_plan(plan_labels(0.05)).ax_.get_xscale() == "log"
+    plan = plan_labels(0.05, negatives=100, negative_scores=score[y == 0], positive_scores=score[y == 1])
+    usable, recall = LabelPlanDisplay.from_plan(plan).ax_
+    for panel, name in ((usable, "usable_share"), (recall, "recall")):
+        drawn = {tuple(line.get_xydata()[0]) for line in panel.get_lines() if len(line.get_xdata()) == 1}
+        assert {(each.n_negative, getattr(each, name)) for each in plan.all_choose} <= drawn
 
 
 def test_plot_again_under_another_name(scores):

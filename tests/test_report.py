@@ -81,7 +81,7 @@ def test_precision_is_bounded_by_both_rates_together(base_rate):
     assert used["precision_low"] == pytest.approx(true / (true + false))
     is_range = isinstance(base_rate, tuple)
     assert embedded(page)["base_rate"] == pytest.approx(0.02 if is_range else 0.01)
-    assert ("if 1 % to 3 % are positive" in part(page, "card-precision")) == is_range
+    assert ("if 1 % to 3 % are" in part(page, "card-precision")) == is_range
 
 
 def test_slider_equals_independent_thresholds():
@@ -117,6 +117,16 @@ def test_table_of_tolerances():
         assert line[2].startswith(rate(tpr_at_fpr(Y, X[:, 0], tau)).replace("\u00a0", " "))
     assert found["1 %"][4] == "299"
     assert found["0.01 %"][3:] == ["–", "too few here 29,956"]
+
+
+def test_np_roc_is_drawn_where_the_rows_may_prove_something():
+    """Drawn is the last step's recall, of 2,000 by 1,000 units from the top; no step lies left of the first proof."""
+    page = section(render_report(guarded(), X, Y, data_is_new=True), "tolerances")
+    path = re.search(r'class="line curve" d="M(\d+) (\d+)', page)
+    axis = (np.log(upper(0, 4000)) - np.log(0.5 / 4000)) / -np.log(0.5 / 4000)
+    assert int(path[1]) == pytest.approx(2000 * axis, abs=1)
+    assert int(path[2]) == round(1000 * (1 - np.mean(X[Y == 1, 0] > X[Y == 0, 0].max())))
+    assert 'class="line curve"' not in section(render_report(guarded(), X, Y, data_is_new=False), "tolerances")
 
 
 def test_what_is_shown_is_what_is_predicted(linear):

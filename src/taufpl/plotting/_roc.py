@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._types import Vector
+from taufpl.planning import NPRoc, np_roc
 from taufpl.plotting import style
 from taufpl.plotting._display import CurveDisplay, display_name
 from taufpl.plotting._scores import check_threshold, check_tolerance, find_attribute, respond, split_scores
-from taufpl.plotting.statistics import Band, curve_counts, rates_above, roc_band, smallest_rate
+from taufpl.plotting.statistics import BANDS, Band, check_confidence, curve_counts, rates_above, roc_band, smallest_rate
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,6 +34,8 @@ class ROCDisplay(CurveDisplay):
         Rectangles of the confidence band; None for none.
     band_kind : str, default=None
         ``"pointwise"`` or ``"simultaneous"``, for the legend.
+    guaranteed : NPRoc, default=None
+        Recall of screens with a guarantee, drawn with its band; None for none.
     confidence : float, default=0.95
     n_negative : int, default=None
         Sets the left end of the axis: half a false positive.
@@ -68,6 +71,7 @@ class ROCDisplay(CurveDisplay):
     tpr: Vector
     band: Band | None = None
     band_kind: str | None = None
+    guaranteed: NPRoc | None = None
     confidence: float = 0.95
     n_negative: int | None = None
     tau: float | None = None
@@ -88,7 +92,10 @@ class ROCDisplay(CurveDisplay):
 
     @property
     def tpr_interval_at_tau(self) -> tuple[float, float] | None:
-        """Lowest and highest TPR of the band at tau; None without a tolerance or a band."""
+        """Lowest and highest TPR of the band at tau; None without a tolerance or a band, or without a proof there."""
+        if self.tau is not None and self.guaranteed is not None:
+            found = self.guaranteed.at(self.tau)
+            return None if found is None else found[1:]
         if self.tau is None or self.band is None:
             return None
         low, high = self.band.at(self.tau)
@@ -173,11 +180,13 @@ class ROCDisplay(CurveDisplay):
         pos_label : label, default=None
             The positive class; None for the second in sorted order.
         name : str, default=None
-        band : {"pointwise", "simultaneous"} or None, default="pointwise"
+        band : {"pointwise", "simultaneous", "guarantee"} or None, default="pointwise"
             ``"pointwise"``: at each FPR alone, the true TPR lies in the band with the confidence given, by
             Clopper-Pearson intervals. ``"simultaneous"``: the whole true curve does, by the
             Dvoretzky-Kiefer-Wolfowitz inequality, which is too wide to speak of FPRs under about
-            1/sqrt(number of negatives).
+            1/sqrt(number of negatives). ``"guarantee"``: a second curve, NP-ROC, shows for every tolerance the TPR of
+            the screen for which these negatives, new to the scorer, prove it with the confidence given, and the band
+            is the interval of that TPR; for each tolerance alone (:func:`taufpl.planning.np_roc`).
         confidence : float, default=0.95
         ax : matplotlib axes, default=None
             Where to draw; several displays may share them.
@@ -191,11 +200,17 @@ class ROCDisplay(CurveDisplay):
         negative, positive, pos_label = split_scores(y_true, y_score, pos_label)
         threshold = check_threshold(threshold)
         false, true = curve_counts(negative, positive)
+        sizes = negative.size, positive.size
+        if band not in (None, *BANDS):
+            raise ValueError(f"band must be one of {BANDS} or None, got {band!r}.")
+        check_confidence(confidence)
+        is_proof = band == "guarantee"
         display = cls(
             fpr=false / negative.size,
             tpr=true / positive.size,
-            band=None if band is None else roc_band(false, true, negative.size, positive.size, band, confidence),
+            band=None if band is None or is_proof else roc_band(false, true, *sizes, band, confidence),
             band_kind=band,
+            guaranteed=np_roc(negative, positive, 1.0 - confidence) if is_proof else None,
             confidence=confidence,
             n_negative=negative.size,
             tau=tau,
@@ -213,6 +228,9 @@ class ROCDisplay(CurveDisplay):
         if self.tpr_at_tau is None:
             return name
         reached = f"TPR {style.percent(self.tpr_at_tau)} at τ"
+        if self.guaranteed is not None and self.tau is not None:
+            found = self.guaranteed.at(self.tau)
+            reached += ", no proof there" if found is None else f", with the guarantee {style.percent(found[0])}"
         if self.tpr_interval_at_tau is not None:
             low, high = (100.0 * end for end in self.tpr_interval_at_tau)
             reached += f" ({low:.1f} to {high:.1f} %)"
@@ -222,6 +240,8 @@ class ROCDisplay(CurveDisplay):
         colour, left = self.line_.get_color(), smallest_rate(self.n_negative, self.tau)
         if self.band is not None:
             self._draw_band(ax, self.band, colour)
+        if self.guaranteed is not None:
+            self._draw_guaranteed(ax, self.guaranteed, colour)
         if self.tau is not None:
             style.mark_tolerance(ax, self.tau, shade=True)
             ax.plot(self.tau, self.tpr_at_tau, "o", color=colour, markersize=6, zorder=4)
@@ -234,10 +254,19 @@ class ROCDisplay(CurveDisplay):
             left = min(left, ax.get_xlim()[0])
         ax.set_xscale("log")
         ax.set(xlim=(left, 1.0), ylim=(0.0, 1.02))
-        ax.set(xlabel="False-positive rate (logarithmic)", ylabel="True-positive rate")
+        what = "False-positive rate" if self.guaranteed is None else "False-positive rate, dashed: tolerance"
+        ax.set(xlabel=f"{what} (logarithmic)", ylabel="True-positive rate")
         style.percent_axis(ax.xaxis)
         style.percent_axis(ax.yaxis)
         style.title(ax, "ROC at small false-positive rates")
+
+    def _draw_guaranteed(self, ax: Any, curve: NPRoc, colour: Any) -> None:
+        ends = np.append(curve.tolerances, 1.0)
+        low, high, middle = (np.append(y, y[-1]) for y in (curve.recall_low, curve.recall_high, curve.recall))
+        ax.fill_between(ends, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
+        label = f"with the guarantee at {style.percent(self.confidence)}, and its interval, for each tolerance alone"
+        options = {"label": label, "gid": f"{style.MARK} {label}"} if style.once(ax, label) else {}
+        ax.plot(ends, middle, color=colour, linestyle="--", linewidth=1.4, drawstyle="steps-post", **options)
 
     def _draw_band(self, ax: Any, band: Band, colour: Any) -> None:
         fpr, low, high = band.steps(style.TINY)

@@ -29,7 +29,8 @@ from taufpl.thresholding import fpr_upper_bound
 
 Counts = NDArray[np.int64]
 
-BANDS = ("pointwise", "simultaneous")
+# The last is that of screens with a guarantee (NP-ROC), which `taufpl.planning` computes.
+BANDS = ("pointwise", "simultaneous", "guarantee")
 
 # A score outside these quantiles of its class, or further from its quartiles than this many times their distance, is
 # counted in the outermost bins.
@@ -99,14 +100,17 @@ def roc_band(false: Counts, true: Counts, n_negative: int, n_positive: int, kind
     >>> print(f"{band.fpr_lower[0]:.3f} {band.fpr_upper[0]:.3f}")
     0.000 0.061
     """
-    if kind not in BANDS:
-        raise ValueError(f"band must be one of {BANDS} or None, got {kind!r}.")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}. Usual is 0.95.")
+    check_confidence(confidence)
     miss = 1.0 - math.sqrt(confidence)
     kept = _visible(false, true, n_positive)
     intervals = _clopper_pearson if kind == "pointwise" else _fixed_width
     return Band(*intervals(false[kept], n_negative, miss), *intervals(true[kept], n_positive, miss))
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no confidence."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}. Usual is 0.95.")
 
 
 def _visible(false: Counts, true: Counts, n_positive: int) -> NDArray[np.intp]:

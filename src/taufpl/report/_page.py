@@ -243,7 +243,7 @@ def templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    drawn = (_pictures.bars, _pictures.histogram, _pictures.roc)
+    drawn = (_pictures.bars, _pictures.guaranteed, _pictures.histogram, _pictures.roc)
     functions = (*_format.FUNCTIONS, *drawn, measured_rates, negatives_needed, repr)
     found.globals.update({each.__name__: each for each in functions}, NONE=_format.NONE)
     found.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from taufpl._types import Vector
-from taufpl.plotting.statistics import Band, bin_counts, bin_edges, curve_counts, finite_rounds, roc_band, smallest_rate
+from taufpl.planning import np_roc
+from taufpl.plotting.statistics import bin_counts, bin_edges, curve_counts, finite_rounds, roc_band, smallest_rate
 from taufpl.report._format import rate, score
 from taufpl.report._rates import Rates
 from taufpl.report._scored_rows import ScoredRows
 
 # Units of the drawing: finer than the pixels that it will have.
 WIDTH, HEIGHT = 2000, 1000
+_RATE_TICKS = [(each, rate(each)) for each in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
 # Share of the width that a name needs on a phone.
 _ROOM = 0.2
 
@@ -96,12 +98,32 @@ def roc(rows: ScoredRows, used: Rates) -> Picture:
     return Picture(
         [
             ("allowed", f"M0 0H{_x(float(axis.place(rows.tau)))}V{HEIGHT}H0z"),
-            ("band", _band_path(band, axis)),
+            ("band", _band_path(*band.steps(axis.low), axis)),
             ("line curve", _stairs(*_thinned(axis.place(false / n), true / m))),
         ],
         [(float(axis.place(each)), rate(each)) for each in axis.ticks()],
-        [(each, rate(each)) for each in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)],
+        _RATE_TICKS,
         [*_tolerance_marks(rows, axis), Mark("point tried", *point, key="tried"), Mark("point used", *point)],
+    )
+
+
+def guaranteed(rows: ScoredRows) -> Picture:
+    """Recall of the screen with a guarantee against its tolerance (NP-ROC), with its band, beside the ROC curve."""
+    axis, curve = roc_axis(rows), np_roc(rows.negative, rows.positive, rows.delta)
+    false, true = curve_counts(rows.negative, rows.positive)
+    ends = np.append(curve.tolerances, 1.0)
+    low, high, middle = (np.append(y, y[-1]) for y in (curve.recall_low, curve.recall_high, curve.recall))
+    measured = _thinned(axis.place(false / rows.negative.size), true / rows.positive.size)
+    return Picture(
+        [
+            ("allowed", f"M0 0H{_x(float(axis.place(rows.tau)))}V{HEIGHT}H0z"),
+            ("band", _band_path(ends, low, high, axis)),
+            ("line measured", _stairs(*measured)),
+            ("line curve", _stairs(*_thinned(axis.place(ends), middle))),
+        ],
+        [(float(axis.place(each)), rate(each)) for each in axis.ticks()],
+        _RATE_TICKS,
+        _tolerance_marks(rows, axis),
     )
 
 
@@ -203,9 +225,8 @@ def _stairs(x: Vector, y: Vector) -> str:
     return f"M{_x(x[0])} {_y(y[0])}{steps}H{WIDTH}"
 
 
-def _band_path(band: Band, axis: PlotAxis) -> str:
+def _band_path(fpr: Vector, low: Vector, high: Vector, axis: PlotAxis) -> str:
     """Along the upper edge and back along the lower one."""
-    fpr, low, high = band.steps(axis.low)
     x = axis.place(fpr)
     up, down = _thinned(x, high), _thinned(x, low)
     back = "".join(f"H{_x(left)}V{_y(y)}" for left, y in zip(down[0][:0:-1], down[1][-2::-1], strict=True))
