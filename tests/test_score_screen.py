@@ -1,5 +1,6 @@
 """Thresholds on scores that somebody else has computed."""
 
+import re
 import sqlite3
 import warnings
 
@@ -12,7 +13,7 @@ import pytest
 from scipy import sparse, stats
 
 from taufpl import ScoreScreen
-from taufpl.exceptions import PositiveLabelWarning, RepeatedRowsWarning
+from taufpl.exceptions import PositiveLabelWarning, RepeatedRowsWarning, UnseenSegmentWarning
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 
 TAU, DELTA = 0.05, 0.05
@@ -239,3 +240,67 @@ def test_exports_of_a_position():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "ScoreScreen" in to_json(screen)["model"]
+
+
+def in_segments():
+    """Scores whose negatives lie elsewhere in every segment; small segments cannot have a limit of their own."""
+    rng, country = np.random.default_rng(0), np.repeat(["EU", "US", "FO", "GL"], [3000, 1500, 70, 70])
+    shift = pd.Series(country).map({"EU": 0.0, "US": 2.0}).fillna(-1.0).to_numpy()
+    y = (rng.random(country.size) < 0.1).astype(int)
+    score = np.round(rng.normal(size=country.size) + shift + 2 * y, 1)
+    return pd.DataFrame({"country": country, "model_score": score, "other": 0.0}), y
+
+
+def test_every_segment_has_its_order_statistic():
+    frame, y = in_segments()
+    taus = {"EU": 0.02, "others": TAU}
+    screen = ScoreScreen("model_score", taus, segments="country").fit(frame, y)
+    found, own = screen.segments_, dict(zip(("EU", "US", "others"), (0.02, TAU, TAU), strict=True))
+    limit = frame["country"].replace({"FO": "others", "GL": "others"})
+    assert found.limits == tuple(own)
+    for name, evidence in zip(found.limits, found.evidence, strict=True):
+        negatives = frame["model_score"][(limit == name) & (y == 0)].to_numpy()
+        assert evidence.delta == pytest.approx(1 - (1 - DELTA) ** (1 / 3))
+        assert evidence.threshold == order_statistic(negatives, own[name], evidence.delta)
+        assert screen.predict(frame)[limit == name].tolist() == (
+            (frame["model_score"][limit == name] > evidence.threshold).astype(int).tolist()
+        )
+    assert screen.threshold_ == max(each.threshold for each in found.evidence)
+    assert screen.feature_names_in_.tolist() == ["model_score", "country"]
+
+
+def test_segments_in_other_forms_and_low_scores(tmp_path):
+    frame, y = in_segments()
+    screen = ScoreScreen("model_score", TAU, segments="country").fit(frame, y)
+    given = ScoreScreen(tau=TAU).fit(frame["model_score"], y, segments=frame["country"])
+    by_place = ScoreScreen(1, TAU, segments=0).fit(frame.to_numpy(), y)
+    low = ScoreScreen("model_score", TAU, segments="country", higher_is_positive=False)
+    mirrored = frame.assign(model_score=-frame["model_score"])
+    expected = screen.predict(frame)
+    assert np.array_equal(given.predict(frame["model_score"], segments=frame["country"]), expected)
+    assert np.array_equal(by_place.predict(frame.to_numpy()), expected)
+    assert np.array_equal(low.fit(mirrored, y).predict(mirrored), expected)
+    assert low.threshold_ == -screen.threshold_
+    save_model(low, tmp_path / "screen.skops")
+    assert np.array_equal(load_model(tmp_path / "screen.skops").model.predict(mirrored), expected)
+    screen.recalibrate(frame.assign(model_score=frame["model_score"] + 3), y)
+    assert np.array_equal(screen.predict(frame.assign(model_score=frame["model_score"] + 3)), expected)
+    with pytest.warns(UnseenSegmentWarning, match="1 of 2 rows.*'DE'"):
+        unseen = screen.predict(pd.DataFrame({"country": ["DE", "US"], "model_score": [screen.threshold_ + 0.1] * 2}))
+    assert unseen.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("screen", "options", "message"),
+    [
+        (ScoreScreen("model_score", segments="contry"), {}, "is no column of X. Did you mean 'country'?"),
+        (ScoreScreen("model_score", {"EU": 0.01}, segments="country"), {}, "it has none for 'FO', 'GL', 'US'"),
+        (ScoreScreen("model_score", {"EU": 0.01}), {}, "nothing says of which segment a row is"),
+        (ScoreScreen("model_score", segments=0), {}, "give two positions, or two names"),
+        (ScoreScreen("model_score", [0.1, 0.2]), {"segments": np.zeros(4640)}, "tau must be a number"),
+    ],
+)  # fmt: skip
+def test_bad_segments_end_with_a_sentence(screen, options, message):
+    frame, y = in_segments()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        screen.fit(frame, y, **options)

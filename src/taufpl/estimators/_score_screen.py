@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._reading import calibration_classes, in_memory
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import tau_grid
+from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.strategies import Outcome, Plan
@@ -41,16 +43,20 @@ class ScoreScreen(ScorerClassifier):
     column : str, int or None, default=None
         The column of X with the scores: its name in a frame, whose other columns are not looked at, or its position.
         None says that X is nothing but scores.
-    tau : float or sequence of float, default=0.01
+    tau : float, sequence of float, or mapping, default=0.01
         Tolerated false-positive rate, between 0 and 1. With several, there is a threshold for each, and delta is the
         probability with which one or more of them is exceeded. `predict` and `decision_function` use the strictest,
-        :meth:`decide` gives all decisions.
+        :meth:`decide` gives all decisions. A mapping has a tolerance for each of the `segments`, as in
+        :class:`TauFPLClassifier`.
     delta : float, default=0.05
-        Probability with which tau may be exceeded.
+        Probability with which tau may be exceeded; with segments, any of their limits.
+    segments : str, int, callable or None, default=None
+        Limits by segment, as in :class:`TauFPLClassifier`: a column of X by name or position, or a function of X.
     higher_is_positive : bool, default=True
         Whether high scores stand for positives; False where low ones do.
     insufficient : {"raise", "infinite"}, default="raise"
-        What to do with too few negatives for the guarantee: refuse them, or predict nobody positive.
+        What to do with too few negatives for the guarantee: refuse them, or predict nobody positive; of segments as in
+        :class:`TauFPLClassifier`.
     pos_label : label, default=None
         Label of positives. None takes the second in sorted order, with a
         :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False and True.
@@ -64,14 +70,17 @@ class ScoreScreen(ScorerClassifier):
         ``higher_is_positive=False``. With several tolerances that of the strictest.
     thresholds_ : ndarray of shape (n_taus,)
         On the scale on which high means positive: minus the scores with ``higher_is_positive=False``. So is the
-        threshold of `evidence_`.
+        threshold of `evidence_`, and those of `segments_`.
+    segments_ : SegmentThresholds or None
+        The thresholds by segment, with their evidence.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        The name of the column of scores, where it has one.
+        The name of the column of scores, where it has one, then that of the segments; all of a frame, where a position
+        says which column is meant.
 
     See Also
     --------
@@ -95,7 +104,8 @@ class ScoreScreen(ScorerClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "column": [str, Integral, None],
-        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "tau": [Interval(Real, 0, 1, closed="neither"), "array-like", Mapping],
+        "segments": SEGMENT_CONSTRAINT,
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "higher_is_positive": ["boolean"],
         "insufficient": THRESHOLD_CONSTRAINTS["insufficient"],
@@ -107,9 +117,10 @@ class ScoreScreen(ScorerClassifier):
     def __init__(
         self,
         column: str | int | None = None,
-        tau: float | ArrayLike = 0.01,
+        tau: float | ArrayLike | Mapping[Any, float] = 0.01,
         *,
         delta: float = 0.05,
+        segments: str | int | Callable[[Any], Any] | None = None,
         higher_is_positive: bool = True,
         insufficient: str = "raise",
         pos_label: Any = None,
@@ -118,13 +129,14 @@ class ScoreScreen(ScorerClassifier):
         self.column = column
         self.tau = tau
         self.delta = delta
+        self.segments = segments
         self.higher_is_positive = higher_is_positive
         self.insufficient = insufficient
         self.pos_label = pos_label
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, segments: Any = None) -> Self:
         """Choose the threshold.
 
         Parameters
@@ -136,21 +148,25 @@ class ScoreScreen(ScorerClassifier):
         groups : array-like of shape (n_samples,), default=None
             Rows of one group (a customer, a device) belong together: a group gives the threshold one negative, drawn at
             random. What is then guaranteed is the false-positive rate on a random negative of a random group.
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, where the parameter `segments` names no column of X.
 
         Returns
         -------
         self
         """
-        tau_grid(self.tau)
         forget(self, "n_features_in_", "feature_names_in_")
         X, y = in_memory(type(self).__name__, X, y)
         raw = self._sign * self._numbers(X, reset=True)
         y = check_y(y, estimator=self)
         if y.size != raw.size:
             raise ValueError(f"y must have one label a score, {raw.size}; got {y.size}.")
+        rows = self._row_segments(X, segments)
+        if rows is None:
+            tau_grid(self.tau)
         self.classes_ = calibration_classes(y, self.pos_label)
         # A score is compared as it is: nothing is summed, and nothing rounded.
-        self._keep_evidence(self._calibrated(raw, X, y, groups, self._plan()), 0.0)
+        self._keep_evidence(self._calibrated(raw, X, y, groups, self._plan(rows)), 0.0)
         return self
 
     def training_rows(self, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> RowIndices:
@@ -240,10 +256,20 @@ class ScoreScreen(ScorerClassifier):
                 )
             name = getattr(X, "name", None) if name is None else name
         if reset:
-            self.n_features_in_ = 1
-            if isinstance(name, str):
-                self.feature_names_in_ = np.array([name], dtype=object)
+            self._keep_names(name)
         return values
+
+    def _keep_names(self, name: Any) -> None:
+        """Keep the names of the columns that are looked at: that of the scores, then that of the segments."""
+        if isinstance(self.segments, Integral):
+            raise ValueError(
+                f"segments={self.segments} is a position, and that of the scores is not given so: give two positions, "
+                "or two names of a frame."
+            )
+        names = [name, self.segments] if isinstance(self.segments, str) else [name]
+        self.n_features_in_ = len(names)
+        if isinstance(name, str):
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
