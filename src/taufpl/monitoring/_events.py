@@ -27,6 +27,16 @@ class OpenEvents:
         """Whether each open event has been flagged by now."""
         return np.fromiter(self._flagged.values(), dtype=np.bool_, count=len(self))
 
+    @property
+    def names(self) -> list[Hashable]:
+        """Name of each open event; None for a row whose event is missing."""
+        return [None if type(name) is object else name for name in self._flagged]
+
+    def open(self, names_and_flags: Iterable[tuple[Hashable, bool]]) -> None:
+        """Open events, in the order of their first rows."""
+        for name, flag in names_and_flags:
+            self._flagged[object() if name is None else name] = flag
+
     def add(self, flags: NDArray[np.bool_], names: Sequence[Any]) -> NDArray[np.bool_]:
         """Add rows; give the flags of the events that this closes, the oldest of more than the memory holds."""
         settled = []

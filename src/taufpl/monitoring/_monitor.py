@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taufpl._checks import check_count, check_delta, check_number, check_tau
+from taufpl._records import plain, read_record
 from taufpl.monitoring._events import OpenEvents, as_names
+from taufpl.monitoring._state import MonitorRecord, text_of_name
 from taufpl.monitoring._stream import MonitorHistory, Stream
 from taufpl.monitoring._wealth import lower_bounds, upper_bounds
 
@@ -91,7 +95,7 @@ class FPRMonitor:
     def __init__(self, tau: float = 0.01, delta: float = 0.05, run_length: float | None = None) -> None:
         self.tau = check_tau(tau)
         self.delta = check_delta(delta)
-        self.run_length = _USUAL_ALLOWED / self.tau if run_length is None else _check_run_length(run_length, self.tau)
+        self.run_length = usual_run_length(self.tau) if run_length is None else _check_run_length(run_length, self.tau)
         self.reset()
 
     def reset(self) -> FPRMonitor:
@@ -120,15 +124,19 @@ class FPRMonitor:
             Whether the test's alarm has been raised, by now or before; `change` tells of the change detector. Where
             batches begin and end makes no difference.
         """
-        flags = _as_flags(false_alarms)
+        flags = as_flags(false_alarms)
         if events is None and not len(self._open):
             self._settled.feed(flags)
             self._stream = self._settled
         else:
             self._settled.feed(self._open.add(flags, as_names(events, flags.size)))
-            self._stream = self._settled.copy()
-            self._stream.feed(self._open.flags)
+            self._look_at_open()
         return self.alarm
+
+    def _look_at_open(self) -> None:
+        """Let the stream be that of the settled negatives and the open events."""
+        self._stream = self._settled.copy()
+        self._stream.feed(self._open.flags)
 
     def update_counts(self, n_false_alarms: int, n_negative: int) -> bool:
         """Feed a batch of which only the counts are known.
@@ -247,6 +255,58 @@ class FPRMonitor:
         """The stream so far, at no more than 1,024 points and the present one."""
         return self._stream.history
 
+    def to_dict(self) -> dict[str, Any]:
+        """The whole state in plain values, as JSON holds them: settings, counts, alarms, open events and history.
+
+        Returns
+        -------
+        dict
+            For :meth:`from_dict`. The names of open events must be texts or numbers.
+
+        Examples
+        --------
+        >>> import json
+        >>> from taufpl.monitoring import FPRMonitor
+        >>> monitor = FPRMonitor(tau=0.01)
+        >>> monitor.update([False, True, False])
+        False
+        >>> text = json.dumps(monitor.to_dict())
+        >>> again = FPRMonitor.from_dict(json.loads(text))
+        >>> again.n_seen, again.n_false_alarms, again.evidence == monitor.evidence
+        (3, 1, True)
+        """
+        record = MonitorRecord(
+            self.tau,
+            self.delta,
+            None if math.isinf(self.run_length) else self.run_length,
+            self._settled.record(),
+            tuple(None if name is None else text_of_name(name) for name in self._open.names),
+            tuple(self._open.flags.tolist()),
+        )
+        found: dict[str, Any] = plain(asdict(record))
+        return found
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """A monitor that goes on from a state, and gives bit for bit what one stream would have given.
+
+        Parameters
+        ----------
+        state : mapping
+            As :meth:`to_dict` gives it. One with values that no monitor can have is refused.
+
+        Returns
+        -------
+        FPRMonitor
+        """
+        record = read_record(MonitorRecord, state, "the state of the monitor")
+        monitor = cls(record.tau, record.delta, math.inf if record.run_length is None else record.run_length)
+        monitor._settled.restore(record.stream)
+        monitor._open.open(record.open_events())
+        if len(monitor._open):
+            monitor._look_at_open()
+        return monitor
+
     def __repr__(self) -> str:
         start = f"FPRMonitor(tau={self.tau:g}, delta={self.delta:g}): "
         if not self.n_seen:
@@ -258,6 +318,11 @@ class FPRMonitor:
             f"(FPR {self.fpr:.3g}, at least {self.fpr_lower_bound:.3g} and at most {self.fpr_upper_bound:.3g}; "
             f"tolerance: {self.verdict})"
         )
+
+
+def usual_run_length(tau: float) -> float:
+    """Negatives in which a change detector may give one false signal, unless somebody says otherwise."""
+    return _USUAL_ALLOWED / tau
 
 
 def _check_run_length(run_length: Any, tau: float) -> float:
@@ -274,7 +339,8 @@ def _exp(log: float) -> float:
     return math.exp(log) if log < 709.0 else math.inf
 
 
-def _as_flags(false_alarms: Any) -> NDArray[np.bool_]:
+def as_flags(false_alarms: Any) -> NDArray[np.bool_]:
+    """Flags of negatives, checked."""
     x = np.atleast_1d(np.asarray(false_alarms))
     if x.ndim != 1:
         raise ValueError(f"false_alarms must be one flag or a one-dimensional array of flags, got shape {x.shape}.")

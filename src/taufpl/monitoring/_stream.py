@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl.monitoring._change import ChangeState, ChangeStatistic
+from taufpl.monitoring._state import ChangeRecord, StreamRecord
 from taufpl.monitoring._wealth import Counts, Floats, log_wealth, lower_bounds, upper_bounds
 
 # Rows of a batch that are taken at a time, to keep the memory of their statistics small.
@@ -64,6 +65,29 @@ class Stream:
         other = copy.copy(self)
         other._change, other._points = copy.copy(self._change), list(self._points)
         return other
+
+    def record(self) -> StreamRecord:
+        """The stream as plain values."""
+        return StreamRecord(
+            self.n_seen,
+            self.n_false_alarms,
+            self.alarm_at,
+            self.change_at,
+            ChangeRecord.of(self._change.state),
+            self._stride,
+            tuple(n_seen for n_seen, _ in self._points),
+            tuple(ChangeRecord.of(state) for _, state in self._points),
+        )
+
+    def restore(self, record: StreamRecord) -> None:
+        """Go on from where another stream, of the same settings, was recorded."""
+        n_sums = self._change.state.log_starts.size
+        record.check(_MOST_POINTS, n_sums)
+        self._change.state = record.change.state(n_sums)
+        self.n_seen, self.n_false_alarms = record.n_seen, record.n_false_alarms
+        self.alarm_at, self.change_at, self._stride = record.alarm_at, record.change_at, record.stride
+        states = (each.state(n_sums) for each in record.point_states)
+        self._points = list(zip(record.points, states, strict=True))
 
     def feed(self, flags: NDArray[np.bool_]) -> None:
         """Add negatives in their order. Where batches begin and end makes no difference."""
