@@ -1,10 +1,12 @@
 """``taufpl monitor``: both alarms, the verdict, events, and the exit code."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from cli_cases import NAMES, command, frame, numbers, succeed, write
-from taufpl.monitoring import FPRMonitor
+from cli_cases import NAMES, command, contents, frame, numbers, succeed, write
+from taufpl.monitoring import FPRMonitor, SegmentMonitor
 from taufpl.persistence import load_model
 
 QUICK = ("--tau", "0.05", "--model", "logistic", "--threshold", "np")
@@ -82,16 +84,131 @@ def test_rows_of_one_event_count_once(place):
     assert "events of negatives seen" in succeed("monitor", place / "m.skops", place / "burst.csv", *given[:2]).out
 
 
+def hours(place, folder, table, cuts):
+    """A table in several files."""
+    bounds = [0, *cuts, len(table)]
+    parts = [table.iloc[a:b] for a, b in pairwise(bounds)]
+    return [
+        write(part, folder / f"{hour}.{kind}") for hour, (part, kind) in enumerate(zip(parts, FORMATS, strict=False))
+    ]
+
+
+FORMATS = ("csv", "parquet", "csv.gz", "tsv")
+NUMBERS = ("n_negative", "n_false_alarms", "evidence", "change_evidence", "fpr_upper_bound", "change_at_negative")
+
+
+@pytest.mark.parametrize("options", [(), ("--event", "case"), ("--event", "case", "--by", "branch")])
+def test_calls_with_a_state_are_one_stream(place, tmp_path, options):
+    table = negatives(4000).assign(case=np.arange(4000) // 3, branch=np.arange(4000) % 5)
+    parts, state = hours(place, tmp_path, table, (1000, 1001, 3000)), tmp_path / "state.json"
+    options = (*options, "--tau", 0.3)
+    for part in parts:
+        done = succeed("monitor", place / "m.skops", part, *options, "--state", state, "--json").document
+    whole = succeed("monitor", place / "m.skops", write(table, tmp_path / "all.csv"), *options, "--json").document
+    assert [done[name] for name in NUMBERS] == [whole[name] for name in NUMBERS]
+    assert done.get("by") == whole.get("by")
+    assert (done["state"]["n_calls"], done["state"]["n_rows"], done["n_rows"]) == (4, 4000, 1000)
+    told = succeed("monitor", place / "m.skops", parts[0], *options, "--state", state).out
+    assert "5 calls since" in told
+
+
+def test_an_alarm_stays_until_reset(place, tmp_path):
+    drift, state = negatives(6000), tmp_path / "state.json"
+    drift.loc[5000:, NAMES] += 0.8
+    parts = hours(place, tmp_path, drift, (5000,))
+    call = ("monitor", place / "m.skops")
+    succeed(*call, parts[0], "--state", state)
+    done = succeed(*call, parts[1], "--state", state, "--json", code=3).document
+    # The file is read to its end, and the next call goes on with an alarm.
+    assert (done["change"], done["n_rows"]) == (True, 1000)
+    again = succeed(*call, parts[0], "--state", state, "--json", code=3).document
+    assert (again["n_negative"], again["change_at_negative"]) == (11_000, done["change_at_negative"])
+    live = succeed(*call, "-", "--state", state, "--json", "--chunk-rows", 500, stdin=parts[0].read_bytes(), code=3)
+    assert live.document["n_rows"] == 5000
+    fresh = succeed(*call, parts[0], "--state", state, "--reset", "--json").document
+    assert (fresh["n_negative"], fresh["state"]["n_calls"]) == (5000, 1)
+
+
+def test_levels_are_watched(place, tmp_path):
+    table = negatives(6000)
+    table["country"] = np.where(np.arange(6000) % 20 == 0, "FO", "EU")
+    table.loc[table["country"] == "FO", NAMES] += 0.6
+    call = ("monitor", place / "m.skops", write(table, tmp_path / "t.csv"), "--by", "country", "--chunk-rows", 100)
+    done = succeed(*call, "--json", code=3).document
+    assert {each["level"]: each["alarm"] or each["change"] for each in done["by"]["levels"]} == {
+        "EU": False,
+        "FO": True,
+    }
+    assert (done["alarm"] or done["change"], done["alarm_at_negative"], done["change_at_negative"]) == (
+        True,
+        None,
+        None,
+    )
+    assert done["n_rows"] < 6000
+    watch = SegmentMonitor(0.05, 0.05)
+    watch.update(flags_of(place, table)[: done["n_rows"]], table["country"][: done["n_rows"]])
+    expected = [(name, each.n_seen, each.evidence) for name, each in watch.monitors.items()]
+    assert [(each["level"], each["n_negative"], each["evidence"]) for each in done["by"]["levels"]] == expected
+    told = succeed(*call, code=3).out
+    assert "ALARM in 1 of 2 levels: FO" in told
+    assert "all alarms together are ever false with probability at most 0.05" in told
+
+
+def edited(text):
+    return text.replace('"n_rows": 1060', '"n_rows": 1061')
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (None, ("--tau", "0.04"), "was begun with --tau 0.05, and now it is 0.04"),
+        (None, ("--delta", "0.01"), "was begun with --delta 0.05, and now it is 0.01"),
+        (None, ("--run-length", "inf"), "was begun with --run-length 100000.0, and now it is inf"),
+        (None, ("--event", "case"), "was begun with --event none, and now it is case"),
+        (None, ("--by", "case"), "was begun with --by none, and now it is case"),
+        (edited, (), "has been changed since it was written"),
+        (lambda text: text[:-100], (), "is damaged, or no state of taufpl monitor"),
+        (lambda text: text[:-100], ("--reset",), "is damaged, or no state of taufpl monitor"),
+        (lambda _: '{"a": 1}', ("--reset",), "is no state of taufpl monitor"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), (), "is of version 2"),
+        (lambda _: "[" * 100_000, (), "is damaged, or no state"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_and_stays(place, tmp_path, content, options, message):
+    state, call = tmp_path / "state.json", ("monitor", place / "m.skops", place / "burst.csv", "--state")
+    command(*call, state)
+    if content is not None:
+        state.write_text(content(state.read_text()))
+    before = contents(tmp_path)
+    done = command(*call, state, *options)
+    assert done.code == 1
+    assert message in done.err
+    assert contents(tmp_path) == before
+
+
+def test_the_state_of_another_model_is_refused(place, tmp_path):
+    state = tmp_path / "state.json"
+    command("monitor", place / "m.skops", place / "burst.csv", "--state", state)
+    succeed("recalibrate", place / "m.skops", write(negatives(500), tmp_path / "n.csv"), "-o", tmp_path / "other.skops")
+    done = command("monitor", tmp_path / "other.skops", place / "burst.csv", "--state", state)
+    assert (done.code, "is the state of another model" in done.err) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("data", "options", "code", "message"),
     [
         ("burst.csv", ("--event", "cse"), 1, "there is no column 'cse'. Did you mean 'case'?"),
         ("train.svm", ("--event", "case"), 2, "--event case: the columns of a svmlight file have no names"),
         ("burst.csv", ("--run-length", "3"), 1, "run_length must be at least 10 / tau = 200 negatives, got 3.0"),
+        ("burst.csv", ("--reset",), 2, "--reset is for --state FILE"),
+        ("burst.csv", ("--state", "m.skops"), 1, "is the file that is read"),
+        ("burst.csv", ("--by", "cse"), 1, "there is no column 'cse'. Did you mean 'case'?"),
+        ("train.svm", ("--by", "case"), 2, "--by case: the columns of a svmlight file have no names"),
     ],
 )
 def test_wrong_use_is_explained(place, data, options, code, message):
     write(frame(0), place / "train.svm")
+    options = [place / each if each == "m.skops" else each for each in options]
     done = command("monitor", place / "m.skops", place / data, *options)
     assert done.code == code
     assert message in done.err

@@ -37,6 +37,11 @@ def read_levels(values: Any) -> Array:
     return np.array([*map(level_text, different), MISSING_LEVEL], dtype=object)[codes]
 
 
+def event_names(values: Any) -> list[str | None]:
+    """The event of each row of a pyarrow column: the same text in every format, None where it is missing."""
+    return [None if text == MISSING_LEVEL else text for text in read_levels(values).tolist()]
+
+
 def read_labels(file: DataFile, name: str, values: Any, positive: str | None) -> tuple[Array, Any]:
     """The labels of rows that train, and which of the two is that of positives.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,18 +11,16 @@ import typer
 
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, CommandLineError
+from taufpl.cli._labels import event_names
 from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
+from taufpl.cli._monitor_output import print_watch, raised, watch_record, whole_of
+from taufpl.cli._monitor_state import MonitorState, Watch, go_on, new_state, read_state
 from taufpl.cli._options import ChunkRows, Json, Model, OtherDelta, OtherTau, Target
-from taufpl.cli._output import confidence, percent, print_result, working
-from taufpl.cli._row_reader import RowBatch
+from taufpl.cli._output import check_output, percent, working
+from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._tables import arrow
-from taufpl.monitoring import FPRMonitor
-
-_VERDICTS = {
-    "within": "within: the upper bound on FPR is within the tolerance",
-    "left": "LEFT: FPR has provably been above the tolerance",
-    "open": "open: neither is proven",
-}
+from taufpl.monitoring import FPRMonitor, SegmentMonitor
+from taufpl.preprocessing import UnseenCounter
 
 
 def monitor_command(
@@ -44,6 +42,13 @@ def monitor_command(
             show_default="5000 / tau",
         ),
     ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", help="A column: each of its levels is watched, too, as is the whole.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="A file that keeps the monitor: the next call goes on from there.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Begin anew, whatever --state keeps.")] = False,
     chunk_rows: ChunkRows = 1024,
     as_json: Json = False,
 ) -> None:
@@ -54,75 +59,116 @@ def monitor_command(
     rise much sooner after a good past; while FPR keeps to the tolerance it is wrong at most once in --run-length
     negatives, on average. Exit code 3 says that either was raised, and the output says which; 0 that the rows ended
     without one. Rows of stdin are evaluated as they come, one a line.
+
+    With --by each level of a column has both alarms, too, and all together are wrong as rarely as said. With --state a
+    file is read to its end, and the monitor is kept for the next call; an alarm stays, and with it exit code 3, until
+    --reset, or until the model changes.
     """
-    loaded = open_model(model)
-    watch = FPRMonitor(loaded.tau if tau is None else tau, loaded.delta if delta is None else delta, run_length)
     file = DataFile(None, "csv") if stream == "-" else find_data_file(Path(stream))
-    reader = loaded.labelled_reader(file, target, event)
+    if state is not None:
+        check_output(state, model, file.path)
+    elif reset:
+        raise CommandLineError("--reset is for --state FILE, in which a monitor is kept.")
+    loaded = open_model(model)
+    watch: Watch = _new_watch(loaded, by, tau, delta, run_length)
+    reader = loaded.labelled_reader(file, target, event, by)
     if event is not None and not file.is_table:
         raise CommandLineError(f"--event {event}: the columns of a {file.format} file have no names.")
-    unseen, n_rows, n_negative_rows = loaded.unseen_counter(), 0, 0
-    with working(f"watching {file.name}") as tell:
-        for rows in reader.batches(chunk_rows):
-            n_rows = rows.start + len(rows)
-            n_negative_rows += _feed(watch, loaded, rows)
-            unseen.update(rows.X)
-            tell(f"{watch.n_seen:,} negatives, FPR {percent(watch.fpr)}")
-            if watch.alarm or watch.change:
-                break
-    note_unseen(file, unseen)
+    kept = None
+    if state is not None:
+        watch, kept = _resumed(state, reset, new_state(model, event, by), watch)
+    call = _Call(loaded, watch, state, kept, loaded.unseen_counter())
+    call.read(reader, chunk_rows)
+    note_unseen(file, call.unseen)
     document = {
-        "n_rows": n_rows,
-        "n_negative_rows": n_negative_rows,
+        "n_rows": call.n_rows,
+        "n_negative_rows": call.n_negative_rows,
         "event": event,
-        **_record(watch),
-        "unseen": unseen.record(),
+        **watch_record(watch, by),
+        "state": call.state_record(),
+        "unseen": call.unseen.record(),
     }
-    print_result(document, as_json, file.name, _facts(watch, "negatives" if event is None else "events of negatives"))
+    print_watch(document, watch, file.name, as_json)
     if watch.alarm or watch.change:
         raise typer.Exit(BROKEN)
 
 
-def _feed(watch: FPRMonitor, model: LoadedModel, rows: RowBatch) -> int:
-    """Show the negatives among some rows to the monitor, and return their number."""
-    assert rows.labels is not None
-    negatives = np.flatnonzero(rows.labels == 0)
-    events = None if rows.ids is None else rows.ids.take(arrow().array(negatives)).to_pylist()
-    watch.update(model.scores(rows)[negatives] > 0, events)
-    return int(negatives.size)
+def _new_watch(
+    model: LoadedModel, by: str | None, tau: float | None, delta: float | None, run_length: float | None
+) -> Watch:
+    """A monitor that has seen nothing."""
+    tau, delta = model.tau if tau is None else tau, model.delta if delta is None else delta
+    return FPRMonitor(tau, delta, run_length) if by is None else SegmentMonitor(tau, delta, run_length)
 
 
-def _record(watch: FPRMonitor) -> dict[str, Any]:
-    """What a monitor has found, for a document."""
-    names = (
-        "alarm", "change", "verdict", "n_false_alarms", "fpr", "fpr_lower_bound", "fpr_upper_bound", "evidence",
-        "change_evidence", "run_length", "tau", "delta",
-    )  # fmt: skip
-    return {
-        **{name: getattr(watch, name) for name in names},
-        "alarm_at_negative": watch.alarm_at,
-        "change_at_negative": watch.change_at,
-        "n_negative": watch.n_seen,
-        "evidence_needed": 1.0 / watch.delta,
-    }
+def _resumed(path: Path, reset: bool, fresh: MonitorState, watch: Watch) -> tuple[Watch, MonitorState]:
+    """The monitor that a file keeps, where there is one and no reset; what is no state of a monitor is not replaced."""
+    earlier = read_state(path, is_dropped=reset) if path.exists() else None
+    return (watch, fresh) if earlier is None else (go_on(path, earlier, fresh, watch), earlier)
 
 
-def _facts(watch: FPRMonitor, counted: str) -> list[tuple[str, str]]:
-    bounds = f"at least {percent(watch.fpr_lower_bound)}, at most {percent(watch.fpr_upper_bound)}"
-    return [
-        ("state", "ALARM" if watch.alarm or watch.change else "no alarm"),
-        ("over all negatives", _state(watch.alarm_at, watch.evidence, 1.0 / watch.delta)),
-        ("since a change", _state(watch.change_at, watch.change_evidence, watch.run_length)),
-        ("tolerance", f"{percent(watch.tau)}; {_VERDICTS[watch.verdict]}"),
-        (f"{counted} seen", f"{watch.n_seen:,}, of them {watch.n_false_alarms:,} false alarms"),
-        ("false-alarm rate (FPR)", percent(watch.fpr)),
-        ("FPR bounds", f"{bounds}, each at {confidence(watch.delta)} over all looks"),
-    ]
+@dataclass(slots=True)
+class _Call:
+    """The rows of one call, and the monitor that they are shown to."""
+
+    model: LoadedModel
+    watch: Watch
+    path: Path | None  # of the state
+    state: MonitorState | None
+    unseen: UnseenCounter
+    n_rows: int = 0
+    n_negative_rows: int = 0
+
+    def read(self, reader: RowReader, chunk_rows: int) -> None:
+        """Show the rows to the monitor and keep it; of stdin, whose rows are gone, also where a signal ends it."""
+        is_live = reader.file.path is None
+        try:
+            with working(f"watching {reader.file.name}") as tell:
+                self._read(reader, chunk_rows, tell, stops=is_live or self.state is None)
+        except KeyboardInterrupt:
+            if is_live:
+                self._keep()
+            raise
+        self._keep()
+
+    def _read(self, reader: RowReader, chunk_rows: int, tell: Any, *, stops: bool) -> None:
+        before = _raised(self.watch)
+        for rows in reader.batches(chunk_rows):
+            self._feed(rows)
+            self.n_rows += len(rows)
+            self.unseen.update(rows.X)
+            whole = whole_of(self.watch)
+            tell(f"{whole.n_seen:,} negatives, FPR {percent(whole.fpr)}")
+            if stops and _raised(self.watch) != before:
+                break
+
+    def _feed(self, rows: RowBatch) -> None:
+        """Show the negatives among some rows to the monitor."""
+        assert rows.labels is not None
+        negatives = np.flatnonzero(rows.labels == 0)
+        events = None if rows.ids is None else event_names(rows.ids.take(arrow().array(negatives)))
+        flags = self.model.scores(rows)[negatives] > 0
+        if isinstance(self.watch, SegmentMonitor):
+            assert rows.levels is not None
+            self.watch.update(flags, rows.levels[negatives], events)
+        else:
+            self.watch.update(flags, events)
+        self.n_negative_rows += int(negatives.size)
+
+    def _keep(self) -> None:
+        if self.path is not None and self.state is not None:
+            self.state = self.state.after(self.watch, self.n_rows, self.n_negative_rows)
+            self.state.write(self.path)
+
+    def state_record(self) -> dict[str, Any] | None:
+        """What is kept for the next call, for a document."""
+        if self.state is None:
+            return None
+        names = ("n_calls", "n_rows", "n_negative_rows", "began", "updated")
+        return {"path": str(self.path), **{name: getattr(self.state, name) for name in names}}
 
 
-def _state(raised_at: int | None, evidence: float, needed: float) -> str:
-    if raised_at is not None:
-        return f"ALARM at negative {raised_at:,}"
-    if math.isinf(needed):
-        return "turned off"
-    return f"no alarm; evidence {evidence:.4g}, the alarm is raised at {needed:g}"
+def _raised(watch: Watch) -> tuple[Any, ...]:
+    """The alarms that stand."""
+    each = [watch] if isinstance(watch, FPRMonitor) else [watch.whole, *watch.monitors.values()]
+    return tuple((place, monitor.alarm, monitor.change) for place, monitor in enumerate(each) if raised(monitor))

@@ -1,0 +1,139 @@
+"""The file in which ``taufpl monitor --state`` keeps a monitor from call to call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from taufpl._files import write_whole
+from taufpl._records import plain, read_record
+from taufpl.cli._data_file import check_is_file
+from taufpl.monitoring import FPRMonitor, SegmentMonitor
+
+Watch = FPRMonitor | SegmentMonitor
+
+_KIND = "taufpl monitor state"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorState:
+    """A monitor between two calls, with what it was begun with."""
+
+    model: str  # digest of the model file
+    event: str | None
+    by: str | None
+    monitor: dict[str, Any]
+    n_calls: int
+    n_rows: int
+    n_negative_rows: int
+    began: str
+    updated: str
+
+    def after(self, watch: Watch, n_rows: int, n_negative_rows: int) -> MonitorState:
+        """The state after one more call."""
+        return replace(
+            self,
+            monitor=watch.to_dict(),
+            n_calls=self.n_calls + 1,
+            n_rows=self.n_rows + n_rows,
+            n_negative_rows=self.n_negative_rows + n_negative_rows,
+            updated=_now(),
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the state beside its file, and rename it."""
+        content = {"kind": _KIND, "version": _VERSION, **plain(asdict(self))}
+        text = json.dumps({**content, "checksum": _checksum(content)}, allow_nan=False)
+        write_whole(path, text.encode())
+
+
+def new_state(model: Path, event: str | None, by: str | None) -> MonitorState:
+    """A state before the first call."""
+    return MonitorState(_digest(model), event, by, {}, 0, 0, 0, _now(), _now())
+
+
+def read_state(path: Path, *, is_dropped: bool = False) -> MonitorState | None:
+    """The state in a file; a file that is damaged, or holds something else, is a ValueError.
+
+    Where it `is_dropped`, to begin anew, it is enough that the file is a state.
+    """
+    check_is_file(path)
+    try:
+        content = json.loads(path.read_bytes())
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: is damaged, or no state of taufpl monitor. Name another file, or remove this one."
+        ) from error
+    if not isinstance(content, dict) or content.get("kind") != _KIND:
+        raise ValueError(f"{path}: is no state of taufpl monitor. Name another file.")
+    if is_dropped:
+        return None
+    if content.get("version") != _VERSION:
+        raise ValueError(f"{path}: is of version {content.get('version')!r}; this taufpl reads version {_VERSION}.")
+    if content.pop("checksum", None) != _checksum(content):
+        raise ValueError(f"{path}: has been changed since it was written. Begin anew by --reset.")
+    try:
+        return read_record(MonitorState, content, "the state")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}. Begin anew by --reset.") from error
+
+
+def go_on(path: Path, state: MonitorState, fresh: MonitorState, watch: Watch) -> Watch:
+    """The monitor in a state, which must be of the same model and settings as the fresh one."""
+    if state.model != fresh.model:
+        raise ValueError(
+            f"{path}: is the state of another model, or of this one before it was fitted or recalibrated anew. "
+            "Name another file, or begin anew by --reset."
+        )
+    for option in ("event", "by"):
+        _check_same(path, f"--{option}", getattr(state, option), getattr(fresh, option))
+    try:
+        found = type(watch).from_dict(state.monitor)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}. Begin anew by --reset.") from error
+    for option, value in _settings(found).items():
+        _check_same(path, option, value, _settings(watch)[option])
+    return found
+
+
+def _settings(watch: Watch) -> dict[str, Any]:
+    if isinstance(watch, FPRMonitor):
+        return {"--tau": watch.tau, "--delta": watch.delta, "--run-length": watch.run_length}
+    return {
+        "--tau": watch.tau,
+        "--delta": watch.delta,
+        "--run-length": watch.whole.run_length / 2.0,
+        "segments": watch.segments,
+    }
+
+
+def _check_same(path: Path, option: str, before: Any, now: Any) -> None:
+    if before != now:
+        raise ValueError(
+            f"{path}: was begun with {option} {_shown(before)}, and now it is {_shown(now)}. Name another file, or "
+            "begin anew by --reset."
+        )
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
