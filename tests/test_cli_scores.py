@@ -117,6 +117,16 @@ def test_watched_reported_and_recalibrated(folder, tmp_path):
     assert "fitted on these very rows" in done.err
 
 
+def test_a_file_of_the_same_size_is_not_that_of_the_fit(folder, tmp_path):
+    write(scores(5), tmp_path / "other.csv")
+    write(scores(0).sample(frac=1, random_state=0), tmp_path / "shuffled.csv")
+    model = folder / "screen.skops"
+    assert "flatter" not in succeed("evaluate", model, tmp_path / "other.csv").err
+    done = succeed("evaluate", model, tmp_path / "shuffled.csv", "--json")
+    assert "if it is that, the rates flatter" in done.err
+    assert done.document["verdict"] == "open"
+
+
 def test_the_commands_of_the_how_to(tmp_path, monkeypatch):
     write(scores(0, n=5000), tmp_path / "scores.csv")
     write(scores(1, n=8000), tmp_path / "later.csv")

@@ -16,6 +16,7 @@ from taufpl.cli._options import BaseRateRange, By, ChunkRows, Data, Json, Model,
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
 from taufpl.cli._row_reader import CHUNK_ROWS, RowReader
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
+from taufpl.estimators import ScoreScreen
 from taufpl.planning import precision_at, precision_lower_bound
 from taufpl.preprocessing import UnseenCounter
 from taufpl.thresholding import (
@@ -120,9 +121,22 @@ def _check(file: DataFile, model: LoadedModel, tally: NDArray[np.int64], n_seen:
         raise ValueError(f"{file.name}: there are no negatives, {model.classes[0]!r}, to measure FPR on.")
     known = model.training
     same_size = (n_negative, n_positive) == (known.get("n_negative"), known.get("n_positive"))
-    if n_seen is None and same_size:
+    may_be_training = n_seen is None and same_size and _flags_as_in_fit(model, tally)
+    if may_be_training:
         note(f"{file.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
-    return n_seen is None and same_size
+    return may_be_training
+
+
+def _flags_as_in_fit(model: LoadedModel, tally: NDArray[np.int64]) -> bool:
+    """Whether as many rows are flagged as when the threshold was chosen; that is told of scores without groups alone.
+
+    All rows of their fit chose the threshold, so that the very rows have the very counts.
+    """
+    found = model.head.evidence_
+    if not isinstance(model.head, ScoreScreen) or model.layout.group is not None or isinstance(found, tuple):
+        return True
+    counts: list[int] = tally[1, :2].tolist()
+    return counts == [found.n_false_positive, found.n_true_positive]
 
 
 def _measure(model: LoadedModel, tally: NDArray[np.int64], delta: float) -> dict[str, Any]:
