@@ -106,17 +106,6 @@ def unwrap(model: Any) -> UnwrappedModel:
     return UnwrappedModel(head, steps, scorers, threshold, head.classes_, known_names, given is not None)
 
 
-def unwrap_for_export(model: Any) -> UnwrappedModel:
-    """Take a fitted model apart that is to leave this library; an ExportError where it has several thresholds."""
-    unwrapped = unwrap(model)
-    if getattr(unwrapped.head, "segments_", None) is not None:
-        raise ExportError(
-            f"{type(unwrapped.head).__name__} has a threshold for each segment, which this export cannot carry: keep "
-            "the model in a file by save_model."
-        )
-    return unwrapped
-
-
 def _scorers(head: ScorerClassifier) -> tuple[PipelineScorer, ...]:
     if not isinstance(head, ScoreScreen):
         return tuple(_scorer(each, head.classes_) for each in head.estimators_)

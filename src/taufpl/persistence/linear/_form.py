@@ -13,7 +13,8 @@ from taufpl._types import Vector
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import Encoding, Scaling, visit
-from taufpl.persistence._unwrap import UnwrappedModel, unwrap_for_export
+from taufpl.persistence._segments import SegmentLabels, segment_labels
+from taufpl.persistence._unwrap import UnwrappedModel, unwrap
 from taufpl.preprocessing import DATE_PARTS
 
 # Sums of constants are kept in units of 2^-1200: below the last digit of every double, and without denominators that
@@ -79,6 +80,7 @@ class LinearForm:
     """Raw score = constant + what each column adds; positive where it is above the threshold."""
 
     model: UnwrappedModel
+    segments: SegmentLabels | None = None  # of a model with a threshold for each segment
     constant: Fraction = Fraction(0)
     numeric: dict[str, NumericTerm] = field(default_factory=dict)
     # By column, then by part; MISSING tells what the mark of a missing date adds.
@@ -150,14 +152,16 @@ def _category_term(fill: Any, encoding: Encoding, weights: list[Fraction]) -> Ca
     return CategoryTerm(found, missing, unknown)
 
 
-def linear_form(model: Any, target: str) -> LinearForm:
+def linear_form(model: Any, target: str, segment_column: str | None = None) -> LinearForm:
     """Weights of the columns of X, for a form of export that errors call `target`.
 
+    `segment_column` holds labels of segments that the model was given beside X.
     A model that is not linear in what its steps make of X, or a step that is no sum over columns, is an ExportError.
     """
-    unwrapped = unwrap_for_export(model)
-    form, visitor = LinearForm(unwrapped), _FeatureVisitor(target)
+    unwrapped = unwrap(model)
+    visitor = _FeatureVisitor(target)
     shared = visit(unwrapped.steps, [Feature(name) for name in unwrapped.names], visitor)
+    form = LinearForm(unwrapped, _with_column(segment_labels(unwrapped, segment_column), shared))
     share = Fraction(1, len(unwrapped.scorers))
     for scorer in unwrapped.scorers:
         if scorer.coef is None:
@@ -173,6 +177,19 @@ def linear_form(model: Any, target: str) -> LinearForm:
         for feature, weight in zip(features, scorer.coef.tolist(), strict=True):
             form.add(feature, share * Fraction(weight))
     return form
+
+
+def _with_column(segments: SegmentLabels | None, features: list[Feature]) -> SegmentLabels | None:
+    """Labels of segments by the name of their column of X, which no step before the classifier may change."""
+    if segments is None or segments.place is None:
+        return segments
+    feature = features[segments.place]
+    if feature != Feature(feature.column):
+        raise ExportError(
+            f"a step before the classifier changes the column {feature.column!r}, from which it takes the segments: "
+            "give their labels with the rows instead."
+        )
+    return replace(segments, column=feature.column)
 
 
 class _FeatureVisitor:

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from taufpl._records import plain
+from taufpl.persistence._segments import SegmentLabels
 from taufpl.persistence._unwrap import finite
-from taufpl.persistence.linear._form import MISSING, CategoryTerm, NumericTerm, linear_form
+from taufpl.persistence.linear._form import MISSING, CategoryTerm, LinearForm, NumericTerm, linear_form
 from taufpl.preprocessing import DATE_PARTS
+from taufpl.thresholding import MISSING_LEVEL
 
-# The second has dates, where the model has some.
-JSON_FORMAT_VERSION, _WITH_DATES = 1, 2
+# The second has dates, the third segments, where the model has some.
+JSON_FORMAT_VERSION, _WITH_DATES, _WITH_SEGMENTS = 1, 2, 3
 
 
-def to_json(model: Any) -> dict[str, Any]:
+def to_json(model: Any, *, segment_column: str | None = None) -> dict[str, Any]:
     """Weights, threshold and labels of a linear model, ready for `json.dump`.
 
     A row has ::
@@ -35,6 +37,8 @@ def to_json(model: Any) -> dict[str, Any]:
         A fitted classifier or ranker of this library whose score is linear (:class:`taufpl.NeymanPearsonClassifier`
         around a linear classifier too), or a pipeline that ends in one, with scalers, imputers, encoders of levels,
         selectors and column transformers before it.
+    segment_column : str, default=None
+        The column that will hold the segment of a row, where the model was given labels of segments beside X.
 
     Returns
     -------
@@ -47,6 +51,9 @@ def to_json(model: Any) -> dict[str, Any]:
         - `dates`, only where there are some: by name of column, the weights of `days`, `time`, `weekday` and `season`
           as :class:`taufpl.preprocessing.DateEncoder` makes them, and what a `missing` date adds in their place. The
           `format_version` is then 2, so that whoever knows no dates does not overlook them.
+        - `segments`, only where the model has a threshold for each: the `column` with the labels, `thresholds` as pairs
+          of label and threshold, and those of `missing` and `unknown` labels. Labels are numbers if `is_number`, else
+          texts without spaces around them. The `threshold` outside is the strictest; the `format_version` is then 3.
         - `negative_label`, `positive_label`, `tau`, `taus_and_thresholds`, `model`, `format`, `format_version`,
           `library_version`.
 
@@ -76,13 +83,13 @@ def to_json(model: Any) -> dict[str, Any]:
     >>> bool(np.array_equal(raw_scores - form["threshold"] > 0, model.predict(X) == 1))
     True
     """
-    form = linear_form(model, "JSON")
+    form = linear_form(model, "JSON", segment_column)
     head, classes = form.model.head, form.model.classes
     numeric = {name: form.numeric[name] for name in form.model.names if name in form.numeric}
     return plain(
         {
             "format": "taufpl-linear",
-            "format_version": _WITH_DATES if form.dates else JSON_FORMAT_VERSION,
+            "format_version": _format_version(form),
             "library_version": version("taufpl"),
             "model": type(head).__name__,
             "tau": getattr(head, "tau", None),
@@ -94,9 +101,27 @@ def to_json(model: Any) -> dict[str, Any]:
             "categories": {name: _category(term) for name, term in form.categories().items()},
             **({"dates": {name: _date(parts) for name, parts in form.dates.items()}} if form.dates else {}),
             "threshold": finite(form.model.threshold),
+            **({} if form.segments is None else {"segments": _segments(form.segments)}),
             "taus_and_thresholds": _thresholds(head),
         }
     )
+
+
+def _format_version(form: LinearForm) -> int:
+    if form.segments is not None:
+        return _WITH_SEGMENTS
+    return _WITH_DATES if form.dates else JSON_FORMAT_VERSION
+
+
+def _segments(segments: SegmentLabels) -> dict[str, Any]:
+    known = segments.numbers() if segments.limits.is_number else segments.texts()
+    return {
+        "column": segments.column,
+        "is_number": segments.limits.is_number,
+        "thresholds": [list(pair) for pair in known.items() if pair[0] != MISSING_LEVEL],
+        "missing": segments.missing,
+        "unknown": segments.unknown,
+    }
 
 
 def _category(term: CategoryTerm) -> dict[str, Any]:

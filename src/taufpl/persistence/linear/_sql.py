@@ -12,8 +12,9 @@ import numpy as np
 
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import finite
-from taufpl.persistence.linear._form import CategoryTerm, NumericTerm, linear_form
+from taufpl.persistence.linear._form import CategoryTerm, LinearForm, NumericTerm, linear_form
 from taufpl.preprocessing import DATE_PARTS, DAYS_OF_YEAR, MONDAY, SECONDS_OF_DAY
+from taufpl.thresholding import MISSING_LEVEL
 
 # Databases bound the depth of an expression, some at 1,000: sums are nested in groups of this size.
 _GROUP = 32
@@ -21,13 +22,14 @@ _GROUP = 32
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A way to write SQL: quotes of names, what stands before a text, truth values, whether numbers are cast."""
+    """A way to write SQL: quotes of names, what stands before a text, truth values, whether and what casts are."""
 
     quotes: tuple[str, str]
     text: str = ""
     backslash: str = "\\"
     truth: tuple[str, str] = ("FALSE", "TRUE")
     casts: bool = True
+    text_type: str = "VARCHAR"
 
     def name(self, value: str) -> str:
         """A quoted name."""
@@ -53,12 +55,14 @@ class Dialect:
 _DIALECTS = {
     "ansi": Dialect(('"', '"')),
     # In MySQL booleans are integers, and older versions do not cast to doubles.
-    "mysql": Dialect(("`", "`"), backslash="\\\\", casts=False),
-    "tsql": Dialect(("[", "]"), text="N", truth=("0", "1")),
+    "mysql": Dialect(("`", "`"), backslash="\\\\", casts=False, text_type="CHAR"),
+    "tsql": Dialect(("[", "]"), text="N", truth=("0", "1"), text_type="NVARCHAR(4000)"),
 }
 
 
-def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str = "ansi") -> str:
+def to_sql(
+    model: Any, *, table: str | Sequence[str] | None = None, dialect: str = "ansi", segment_column: str | None = None
+) -> str:
     """The decision of a linear model as SQL.
 
     Parameters
@@ -73,6 +77,8 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     dialect : {"ansi", "mysql", "tsql"}, default="ansi"
         How names and texts are quoted: "ansi" for PostgreSQL, SQLite, DuckDB, Snowflake, Oracle and the standard;
         "mysql" for MySQL and MariaDB; "tsql" for SQL Server.
+    segment_column : str, default=None
+        The column that holds the segment of a row, where the model was given labels of segments beside X.
 
     Returns
     -------
@@ -95,6 +101,11 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
 
     The score of a :class:`taufpl.ScoreScreen` is a column: its condition is one comparison, without a cast, so that an
     index on the column is used. The column must be of a numeric type (SQLite finds every text above every number).
+
+    Where the model has a threshold for each segment, a CASE over the column of their labels takes its place, and the
+    query gives it as `taufpl_threshold`. NULL, and a text of nothing but spaces, is a missing label; labels that the
+    model does not know get the strictest threshold. Numbers are compared as numbers, texts without the spaces around
+    them: another way to write the same number or truth value, which the model would know, counts as unknown here.
 
     Dates are expected as seconds since 1970, which databases count in their own ways. Give them so in a view: by
     ``EXTRACT(EPOCH FROM moment)`` in PostgreSQL and DuckDB, ``unixepoch(moment)`` in SQLite (whose FLOOR is an option
@@ -121,39 +132,42 @@ def to_sql(model: Any, *, table: str | Sequence[str] | None = None, dialect: str
     if dialect not in _DIALECTS:
         raise ValueError(f"dialect must be one of {sorted(_DIALECTS)}; got {dialect!r}.")
     style = _DIALECTS[dialect]
-    form = linear_form(model, "SQL")
+    form = linear_form(model, "SQL", segment_column)
     negative, positive = (style.value(label) for label in form.model.classes.tolist())
     bare = form.bare_column()
     if bare is not None:
-        return _compare_column(style, *bare, finite(form.model.threshold), (negative, positive), table)
+        limit = _threshold(style, form, bare[1])
+        return _compare_column(style, *bare, limit, (negative, positive), table)
     terms = [_double(float(form.centred_constant()))]
     terms += [_numeric(style.name(name), style.number(style.name(name)), term) for name, term in form.numeric.items()]
     terms += [term for name, parts in form.dates.items() for term in _date(style, name, parts)]
     terms += [_category(style, name, term) for name, term in form.categories().items()]
-    raw, threshold = _total(terms), _double(finite(form.model.threshold))
+    raw, threshold, inner = _total(terms), _threshold(style, form), ""
     if table is None:
         return f"({raw}) > {threshold}"
-    scored, source, raw_score, score, label = (
-        style.name(f"taufpl_{each}") for each in ("scored", "source", "raw_score", "score", "label")
+    scored, source, raw_score, score, label, own = (
+        style.name(f"taufpl_{each}") for each in ("scored", "source", "raw_score", "score", "label", "threshold")
     )
     where = _table(style, table)
+    if form.segments is not None:
+        inner, threshold = f",\n    {threshold} AS {own}", f"{scored}.{own}"
     return (
         f"SELECT {scored}.*,\n"
         f"  {scored}.{raw_score} - ({threshold}) AS {score},\n"
         f"  CASE WHEN {scored}.{raw_score} > {threshold} THEN {positive}"
         f" WHEN {scored}.{raw_score} <= {threshold} THEN {negative} END AS {label}\n"
-        f"FROM (\n  SELECT {source}.*, {raw} AS {raw_score}\n  FROM {where} AS {source}\n) AS {scored}"
+        f"FROM (\n  SELECT {source}.*, {raw} AS {raw_score}{inner}\n  FROM {where} AS {source}\n) AS {scored}"
     )
 
 
 def _compare_column(
-    style: Dialect, name: str, sign: int, threshold: float, labels: tuple[str, str], table: str | Sequence[str] | None
+    style: Dialect, name: str, sign: int, limit: str, labels: tuple[str, str], table: str | Sequence[str] | None
 ) -> str:
     """One comparison, where the score is a column (1) or minus that column (-1): the database may use an index."""
     source, raw_score, score, label = (
         style.name(f"taufpl_{each}") for each in ("source", "raw_score", "score", "label")
     )
-    column, limit = style.name(name), _double(sign * threshold)
+    column = style.name(name)
     above, not_above = (">", "<=") if sign > 0 else ("<", ">=")
     if table is None:
         return f"{column} {above} {limit}"
@@ -167,6 +181,30 @@ def _compare_column(
         f" WHEN {column} {not_above} {limit} THEN {labels[0]} END AS {label}\n"
         f"FROM {_table(style, table)} AS {source}"
     )
+
+
+def _threshold(style: Dialect, form: LinearForm, sign: int = 1) -> str:
+    """The threshold, or 1 or -1 times it: a number, or that of the segment of the row."""
+    segments = form.segments
+    if segments is None:
+        return _double(sign * finite(form.model.threshold))
+    column = style.name(segments.column)
+    if segments.limits.is_number:
+        labels, start = (
+            segments.numbers().items(),
+            f"CASE WHEN {column} IS NULL THEN {_double(sign * segments.missing)}",
+        )
+        cases = [f"WHEN {column} = {style.value(label)} THEN {_double(sign * each)}" for label, each in labels]
+    else:
+        text = f"TRIM(CAST({column} AS {style.text_type}))"
+        text = f"LOWER({text})" if segments.are_truth_values else text
+        start = f"CASE COALESCE(NULLIF({text}, {style.value('')}), {style.value(MISSING_LEVEL)})"
+        known = segments.texts()
+        if segments.are_truth_values:
+            # Many a database holds truth values as numbers.
+            known |= {str(number): threshold for number, threshold in segments.numbers().items()}
+        cases = [f"WHEN {style.value(label)} THEN {_double(sign * each)}" for label, each in known.items()]
+    return f"{start} {' '.join(cases)} ELSE {_double(sign * segments.unknown)} END"
 
 
 def _table(style: Dialect, table: str | Sequence[str]) -> str:

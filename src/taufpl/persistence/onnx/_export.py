@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from taufpl._files import write_whole
-from taufpl._types import Vector
-from taufpl.estimators import score_rounding
-from taufpl.exceptions import ExportError
+from taufpl._types import Array, Vector
+from taufpl.estimators import score_rounding, transformed
+from taufpl.exceptions import ExportError, UnseenSegmentWarning
 from taufpl.persistence._pipeline import visit
-from taufpl.persistence._unwrap import UnwrappedModel, finite, unwrap_for_export
+from taufpl.persistence._segments import SegmentLabels, segment_labels
+from taufpl.persistence._unwrap import UnwrappedModel, unwrap
 from taufpl.persistence.onnx._graph import OUTPUTS, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._scores import add_score
 from taufpl.persistence.onnx._steps import TensorVisitor
+from taufpl.persistence.onnx._thresholds import add_threshold
 
 # The first version whose operators compare strings.
 _OPSET = 19
@@ -25,7 +29,7 @@ _OPSET = 19
 _FAR = 2.0**-12
 
 
-def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
+def to_onnx(model: Any, X: Any, *, target_opset: int | None = None, segment_column: str | None = None) -> Any:
     """The whole decision of a fitted model as an ONNX graph.
 
     Preprocessing, scorer and threshold become one graph with the outputs `label` (the labels of `classes_`: strings, or
@@ -49,6 +53,9 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
         The column of a :class:`taufpl.ScoreScreen` that is called score, as the output is, becomes the input `X`.
     target_opset : int, default=None
         Version of ONNX's operators, 19 or later; None is 19.
+    segment_column : str, default=None
+        Name of the input that holds the segment of a row, where the model was given labels of segments beside X:
+        doubles or strings, as the labels were.
 
     Returns
     -------
@@ -65,6 +72,9 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     -----
     Where a part computes in single precision, the threshold is raised by what that can do to a score, so that the graph
     does not find positives that the model does not: its false-positive rate is no higher.
+
+    Where the model has a threshold for each segment, labels are compared as they are: another way to write the same
+    number or truth value, which the model would know, gets the strictest threshold, as unknown labels do.
 
     A missing number is NaN, a missing string the empty string. Where the model would refuse a row, because of a missing
     value or of a category that it has not seen, the graph gives the label of negatives, as a rule with a score of NaN.
@@ -88,33 +98,47 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None) -> Any:
     opset = _OPSET if target_opset is None else target_opset
     if opset < _OPSET:
         raise ValueError(f"target_opset must be {_OPSET} or later; got {target_opset}.")
-    unwrapped = unwrap_for_export(model)
+    unwrapped = unwrap(model)
+    segments = segment_labels(unwrapped, segment_column)
     graph = Graph(opset)
-    rows, inputs = add_inputs(graph, unwrapped, X)
+    rows, inputs = add_inputs(graph, unwrapped, X, None if segments is None else segments.column)
     visitor = TensorVisitor(graph)
+    labels = None if segments is None or segments.place is not None else segments.sample(rows.shape[0])
     try:
         shared = visit(unwrapped.steps, inputs, visitor)
         scores = [add_score(visitor, each, shared) for each in unwrapped.scorers]
+        threshold = add_threshold(visitor, unwrapped, segments, shared, labels)
     except ExportError:
         raise
     except ValueError as error:
         raise ExportError(f"the model cannot be exported: {error}") from error
     total = _add_mean(graph, scores)
-    rounding = _rounding(graph, unwrapped, model.decision_function(rows), graph.evaluate(total, ["rows"]))
-    return graph.finish(_add_decision(graph, unwrapped, total, rounding), _notes(graph, unwrapped, rounding))
+    limits = unwrapped.threshold if segments is None else graph.evaluate(threshold, ["rows"])
+    decisions = model.decision_function(rows) if segments is None else _decisions(unwrapped, rows, labels)
+    rounding = _rounding(graph, unwrapped, limits, decisions, graph.evaluate(total, ["rows"]))
+    outputs = _add_decision(graph, unwrapped, total, threshold, rounding)
+    return graph.finish(outputs, _notes(graph, unwrapped, segments, rounding))
 
 
-def save_onnx(model: Any, path: str | os.PathLike[str], X: Any, *, target_opset: int | None = None) -> None:
+def save_onnx(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any,
+    *,
+    target_opset: int | None = None,
+    segment_column: str | None = None,
+) -> None:
     """Write the whole decision of a fitted model into an ONNX file, as a whole or not at all.
 
     Parameters
     ----------
-    model, X, target_opset
+    model, X, target_opset, segment_column
         As in :func:`to_onnx`.
     path : path-like
         By convention with the suffix ``.onnx``.
     """
-    write_whole(path, to_onnx(model, X, target_opset=target_opset).SerializeToString())
+    graph = to_onnx(model, X, target_opset=target_opset, segment_column=segment_column)
+    write_whole(path, graph.SerializeToString())
 
 
 def _add_mean(graph: Graph, scores: list[str]) -> str:
@@ -125,7 +149,16 @@ def _add_mean(graph: Graph, scores: list[str]) -> str:
     return graph.add("Reshape", total, graph.constant(np.array([-1], dtype=np.int64)))
 
 
-def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vector) -> float:
+def _decisions(model: UnwrappedModel, rows: Any, labels: Array | None) -> Vector:
+    """Decisions by segment on a sample, in which segments may be that the model does not know."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenSegmentWarning)
+        return np.asarray(model.head.decision_function(transformed(model.steps, rows), segments=labels))
+
+
+def _rounding(
+    graph: Graph, model: UnwrappedModel, thresholds: float | Vector, decisions: Vector, found: Vector
+) -> float:
     """The distance from 0 within which the graph and the model may differ in the sign of a score, found on the sample.
 
     That is the bound by which thresholds are raised when they are chosen. Where the scores are farther apart, because
@@ -134,12 +167,13 @@ def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vec
     too far from the decisions of the model, or decide otherwise, are an ExportError.
     """
     usual = (np.abs(decisions) < np.finfo(np.float64).max) & np.isfinite(found)
-    error = float(np.max(np.abs(found - model.threshold - decisions)[usual], initial=0.0))
-    reach = float(np.max(np.abs(decisions[usual]), initial=0.0)) + abs(model.threshold if usual.any() else 0.0)
+    error = float(np.max(np.abs(found - thresholds - decisions)[usual], initial=0.0))
+    limits = np.broadcast_to(thresholds, found.shape)[usual]
+    reach = float(np.max(np.abs(decisions[usual]), initial=0.0) + np.max(np.abs(limits), initial=0.0))
     bound = max(score_rounding(reach), getattr(model.head, "_score_rounding", 0.0))
     graph.single = graph.single or error > bound
     rounding = max(bound, score_rounding(reach, np.float32), 4.0 * error) if graph.single else bound
-    differs = (found > model.threshold) != (decisions > 0)
+    differs = (found > thresholds) != (decisions > 0)
     if error > _FAR * reach or np.any(differs & (np.abs(decisions) > 2.0 * rounding)):
         raise ExportError(
             f"the graph scores otherwise than the model, and decides otherwise on {np.sum(differs)} of {len(differs)} "
@@ -148,10 +182,13 @@ def _rounding(graph: Graph, model: UnwrappedModel, decisions: Vector, found: Vec
     return rounding
 
 
-def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: float) -> list[tuple[str, int]]:
+def _add_decision(
+    graph: Graph, model: UnwrappedModel, total: str, threshold: str, rounding: float
+) -> list[tuple[str, int]]:
     """Add the outputs `label` and `score`; their names and types come back."""
-    threshold = finite(model.threshold + (rounding if graph.single else 0.0))
-    score = graph.add("Sub", total, graph.constant(threshold, "threshold"), hint=OUTPUTS[1])
+    if graph.single:
+        threshold = graph.add("Add", threshold, graph.constant(rounding, "rounding"))
+    score = graph.add("Sub", total, threshold, hint=OUTPUTS[1])
     is_positive = graph.cast(graph.add("Greater", score, graph.constant(0.0, "zero")), graph.types.INT64)
     # Integers, whole floats and booleans become integers: there is nothing else but texts.
     is_text = isinstance(model.classes.tolist()[0], str)
@@ -160,8 +197,10 @@ def _add_decision(graph: Graph, model: UnwrappedModel, total: str, rounding: flo
     return [(label, graph.types.STRING if is_text else graph.types.INT64), (score, graph.types.DOUBLE)]
 
 
-def _notes(graph: Graph, model: UnwrappedModel, rounding: float) -> dict[str, str]:
+def _notes(graph: Graph, model: UnwrappedModel, segments: SegmentLabels | None, rounding: float) -> dict[str, str]:
+    own = {} if segments is None else {"taufpl.segment_thresholds": json.dumps(segments.texts())}
     return {
+        **own,
         "taufpl.library_version": version("taufpl"),
         "taufpl.model": type(model.head).__name__,
         "taufpl.tau": str(getattr(model.head, "tau", "")),

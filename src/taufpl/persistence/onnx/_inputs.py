@@ -24,10 +24,11 @@ _OPEN = "open"
 _ROWS, _CELLS = 256, 1 << 22
 
 
-def add_inputs(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Columns]:
+def add_inputs(graph: Graph, model: UnwrappedModel, X: Any, kept: str | None = None) -> tuple[Any, Columns]:
     """Add one input for a matrix, or one for each column of a frame; a few rows as the model takes them come back too.
 
-    An X with other columns than those that the model was fitted on is a ValueError.
+    The column `kept` is an input even where no scorer uses it. An X with other columns than those that the model was
+    fitted on is a ValueError.
     """
     count = len(model.names)
     n_rows = max(4, min(_ROWS, _CELLS // max(1, count)))
@@ -40,7 +41,7 @@ def add_inputs(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Column
         X = np.random.default_rng(0).normal(size=(n_rows, int(X)))
     X = (X.tocsr() if hasattr(X, "tocsr") else X)[:n_rows]
     if hasattr(X, "columns"):
-        return _add_columns(graph, model, X)
+        return _add_columns(graph, model, X, kept)
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     if X.ndim != 2 or X.shape[1] != count:
         raise ValueError(f"X must have the {count} columns that the model was fitted on; got shape {X.shape}.")
@@ -52,7 +53,7 @@ def add_inputs(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Column
     return X, (graph.input("X", X),)
 
 
-def _add_columns(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Columns]:
+def _add_columns(graph: Graph, model: UnwrappedModel, X: Any, kept: str | None) -> tuple[Any, Columns]:
     missing = [name for name in model.names if name not in list(X.columns)]
     if model.named and missing:
         raise ValueError(f"X must have the columns that the model was fitted on; missing are {missing}.")
@@ -63,6 +64,8 @@ def _add_columns(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Colu
         )
     columns = []
     for name, kind in zip(rows.columns, _planned_kinds(model), strict=True):
+        if kind == "dropped" and name == kept:
+            kind = _OPEN
         if kind == "dropped":
             # No scorer uses the column, and nobody has to give it: its place is kept.
             columns.append(ColumnTensor("", 1))
@@ -70,7 +73,7 @@ def _add_columns(graph: Graph, model: UnwrappedModel, X: Any) -> tuple[Any, Colu
         values = rows[name].to_numpy() if kind == _OPEN else as_kind(read_column(rows[name]), kind, str(name))
         # Many a column of scores is called score, as the output is.
         clashes = isinstance(model.head, ScoreScreen) and name in OUTPUTS
-        column = graph.input("X" if clashes else str(name), _as_fed(values.reshape(-1, 1)))
+        column = graph.input("X" if clashes else str(name), as_fed(values.reshape(-1, 1)))
         nones = frozenset(value is None for value in values.tolist() if is_missing(value))
         columns.append(replace(column, nones=nones) if column.is_text else column)
     return rows, tuple(columns)
@@ -99,7 +102,7 @@ def _planned_kind(plans: Sequence[ColumnPlan]) -> str:
     return max(kinds, default="dropped")
 
 
-def _as_fed(column: NDArray[Any]) -> NDArray[Any]:
+def as_fed(column: NDArray[Any]) -> NDArray[Any]:
     """A column as a session takes it: 32-bit floats, doubles, 64-bit integers, booleans, or strings.
 
     Dates are doubles, seconds since 1970.
