@@ -3,7 +3,7 @@
 import pytest
 
 from cli_cases import command, contents, frame, succeed, write
-from taufpl.planning import alarm_budget, precision_lower_bound
+from taufpl.planning import alarm_budget, np_roc, precision_lower_bound
 from taufpl.thresholding import fpr_upper_bound
 
 
@@ -65,6 +65,17 @@ def test_plan_tells_numbers_recall_and_draws_them(place):
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "no proof" in succeed("plan", "--tau", 0.001, "--negatives", 3000).out
     assert "recall, mean" in succeed(*line).out
+
+
+def test_a_budget_for_scores_of_your_own_rests_on_all_negatives(place):
+    found = succeed("fit", place / "good.csv", "--target", "y", "--score", "x0", "-o", place / "budget.skops",
+                    "--alarms-per-day", 600, "--volume", 10_000, "--base-rate", 0.02, "--json").document  # fmt: skip
+    assert (found["n_negative_used"], found["guaranteed"]) == (2000, True)
+    table = frame(0, n=2000, m=300)
+    curve = np_roc(table.query("y == 0").x0, table.query("y == 1").x0, 0.025)
+    assert [row["recall"] for row in found["budget"]["recalls"]] == [
+        curve.at(alarm_budget(alarms, 10_000, 0.02).tau)[0] for alarms in (300, 600, 1200)
+    ]
 
 
 FIT = "fit good.csv --target y --model logistic -o out.skops "

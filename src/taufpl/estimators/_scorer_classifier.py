@@ -43,7 +43,7 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
             # There is nothing to fall back on but the largest score, with a warning.
             plan = replace(plan, insufficient="largest")
         with score_table(self, raw, X, y, groups, plan) as (table, scores):
-            chosen = STRATEGIES[self.strategy_].calibrate(scores, plan) if plan.segments is None else None
+            chosen = STRATEGIES[self.strategy_].calibrate(scores, plan)
             outcome = limits_of(plan, table).calibrate(table, scores, chosen)
             return replace(outcome, scale=max(largest(scores.negative), largest(scores.positive)))
 

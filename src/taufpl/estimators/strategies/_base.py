@@ -162,10 +162,10 @@ class Strategy:
     # The rule for a tolerance by which a plan that promises nothing chooses the threshold of a fitted scorer.
     rule: Callable[[Plan], Callable[[float], ThresholdRule]] = lambda plan: TrainQuantile
 
-    def calibrate(self, scores: Scores, plan: Plan) -> tuple[Evidence, ...]:
-        """Thresholds of a fitted scorer, from scores of rows that it has not seen."""
+    def calibrate(self, scores: Scores, plan: Plan) -> tuple[Evidence, ...] | None:
+        """Thresholds of a fitted scorer by the strategy's own rule; None where the rule is that with the guarantee."""
         if self.promises(plan):
-            return plan.guarantee.choose_all(scores.negative)
+            return None
         positive = scores.positive if scores.positive.size else None
         return tuple(self.rule(plan)(tau).choose(scores.negative, positive) for tau in plan.taus)
 
