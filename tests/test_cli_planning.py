@@ -1,8 +1,12 @@
 """Budgets, plans and precision on the command line."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from cli_cases import command, contents, frame, succeed, write
+from taufpl.datasets import load_spambase
 from taufpl.planning import alarm_budget, np_roc, precision_lower_bound
 from taufpl.thresholding import fpr_upper_bound
 
@@ -76,6 +80,20 @@ def test_a_budget_for_scores_of_your_own_rests_on_all_negatives(place):
     assert [row["recall"] for row in found["budget"]["recalls"]] == [
         curve.at(alarm_budget(alarms, 10_000, 0.02).tau)[0] for alarms in (300, 600, 1200)
     ]
+
+
+def test_the_commands_of_the_how_to_run(tmp_path, monkeypatch):
+    page = Path(__file__).resolve().parents[1] / "docs" / "howto" / "budgets.md"
+    lines = re.findall(r"^taufpl (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    X, y = load_spambase(return_X_y=True, as_frame=True)
+    mail = X.assign(spam=y)[~X.duplicated()].sample(frac=1.0, random_state=0)
+    write(mail[:2500], "mail.csv")
+    write(mail[2500:], "new.csv")
+    found = [succeed(*line.split()).out for line in lines]
+    assert len(found) == 5
+    assert "What other budgets would find" in found[1]
+    assert {"plan.png", "screen.html", "screen.skops"} <= {path.name for path in tmp_path.iterdir()}
 
 
 FIT = "fit good.csv --target y --model logistic -o out.skops "

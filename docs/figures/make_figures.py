@@ -1,4 +1,7 @@
-"""Draw the pictures of docs/mathematics.md, docs/choosing.md and docs/kernels.md: `make figures`. Seeds are fixed."""
+"""Draw the pictures of mathematics.md, choosing.md, kernels.md and howto/budgets.md: `make figures`.
+
+Seeds are fixed.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.datasets import make_moons
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import train_test_split
 
-from taufpl import KernelTauFPLClassifier, TauFPLRanker
-from taufpl.datasets import make_scaling
-from taufpl.plotting import DecisionRegionsDisplay
+from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLRanker
+from taufpl.datasets import load_spambase, make_scaling
+from taufpl.planning import alarm_budget, plan_labels
+from taufpl.plotting import DecisionRegionsDisplay, LabelPlanDisplay, ROCDisplay
 from taufpl.projection import project_topk_simplex
 from taufpl.thresholding import order_rank
 
@@ -211,6 +217,24 @@ def regions() -> None:
     save(figure, "regions.png")
 
 
+def operations() -> None:
+    """What a plan for labels and NP-ROC look like, for a screen of docs/howto/budgets.md."""
+    X, y = load_spambase(return_X_y=True, as_frame=True)
+    is_first = ~X.duplicated()
+    X, new_X, y, new_y = train_test_split(X[is_first], y[is_first], test_size=0.5, random_state=0)
+    budget = alarm_budget(400, volume=20_000, base_rate=0.005)
+    scorer = HistGradientBoostingClassifier(random_state=0)
+    screen = NeymanPearsonClassifier(scorer, budget.tau, delta=budget.delta_threshold, random_state=0).fit(X, y)
+    figure, axes = panels(1, (7.2, 4.8))
+    ROCDisplay.from_estimator(screen, new_X, new_y, band="guarantee", name="boosting", ax=axes)
+    save(figure, "np-roc.png")
+    scores = screen.decision_function(new_X)
+    figure, axes = panels(2, (9.6, 4.4))
+    plan = plan_labels(0.01, negatives=1000, negative_scores=scores[new_y == 0], positive_scores=scores[new_y == 1])
+    LabelPlanDisplay.from_plan(plan, ax=axes)
+    save(figure, "plan.png")
+
+
 if __name__ == "__main__":
-    for draw in (objective, certificate, projection, collapse, order_statistics, regions):
+    for draw in (objective, certificate, projection, collapse, order_statistics, regions, operations):
         draw()
