@@ -107,6 +107,11 @@ def test_groups_and_times_keep_their_divisions():
         units = np.unique(given.get("groups", order)[Y == 0]).size
         assert model.evidence_.n_negative == round(units / 2)
         assert model.evidence_.guaranteed
+    few = order[Y == 0][:400]  # one half would be too few for a proof
+    few = scorer(tau=0.01).fit(
+        X[: few[-1] + 1], Y[: few[-1] + 1], order=order[: few[-1] + 1], segments=two[: few[-1] + 1]
+    )
+    assert few.segments_.limits == ("others",)
     late = np.flatnonzero(Y == 0)[-model.evidence_.n_negative :]
     assert not np.intersect1d(late, train).size
 

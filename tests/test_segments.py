@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taufpl.thresholding import SegmentOrderStatistics, SegmentThresholds, negatives_needed, shared_delta
+from taufpl.thresholding import (
+    SegmentOrderStatistics,
+    SegmentThresholds,
+    level_codes,
+    negatives_needed,
+    shared_delta,
+)
 
 
 def choose(counts, tau=0.01, delta=0.05, insufficient="raise"):
@@ -168,3 +174,12 @@ def test_records_are_checked_where_they_come_from_files():
         SegmentThresholds(found.limits, found.evidence, {"a": "c"})
     with pytest.raises(ValueError, match="different names with one evidence each"):
         SegmentThresholds(("a",), found.evidence, {})
+
+
+def test_codes_of_levels_tell_whether_they_are_numbers():
+    pandas = pytest.importorskip("pandas")
+    numbers = pandas.array([3, None, 1], dtype="Int64")
+    assert level_codes(numbers)[::2] == (("1", "3", "missing"), True)
+    assert level_codes(numbers).codes.tolist() == [1, 2, 0]
+    assert not level_codes([True, False]).is_number
+    assert not level_codes(["1", "2"]).is_number

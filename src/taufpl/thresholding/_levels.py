@@ -130,5 +130,5 @@ def level_codes(values: Any, name: str = "labels", n_rows: int | None = None) ->
 
 def _are_numbers(values: list[Any]) -> bool:
     """Whether all that is not missing is a number, and no truth value."""
-    kinds = {type(each) for each in values if each is not None}
+    kinds = {each for each in set(map(type, values)) if each.__name__ not in ("NoneType", "NAType", "NaTType")}
     return all(issubclass(each, Real | Decimal) and not issubclass(each, bool) for each in kinds)

@@ -60,13 +60,20 @@ def hold_out_rows(table: Any, plan: Plan, *, needs_positives: bool) -> Iterator[
     if plan.segments is None:
         held, limits = held_out_count(table, plan), CommonLimits(plan)
     elif table.is_ordered or table.units.groups is not None:
-        n_units, share = table.n_negative_units, _SHARE if plan.holdout == "auto" else float(plan.holdout)
-        held = max(1, min(round(share * n_units), n_units - 1))
+        held = _held_out_units(table.n_negative_units, plan)
     else:
         limits = _attainable_limits(table, plan)
         held = Strata(limits.limit_of[table.units.segments], _held_out_sizes(table, limits))
     with table.hold_out(held, plan.seed, needs_positives=needs_positives) as (train, held_out):
         yield train, held_out, limits_of(plan, held_out) if limits is None else limits
+
+
+def _held_out_units(n_units: int, plan: Plan) -> int:
+    """How many units are held out whose segments cannot be chosen: one half, or what one limit for all needs."""
+    assert plan.segments is not None
+    needed = negatives_needed(max(plan.segments.taus.values()), plan.bound_delta)
+    wanted = max(round(_SHARE * n_units), needed) if plan.holdout == "auto" else round(float(plan.holdout) * n_units)
+    return max(1, min(wanted, n_units - 1))
 
 
 def _attainable_limits(table: Any, plan: Plan) -> SegmentLimits:
