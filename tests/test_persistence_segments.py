@@ -14,11 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from cli_cases import contents, succeed
 from taufpl import NeymanPearsonClassifier, ScoreScreen, TauFPLClassifier
 from taufpl.exceptions import ExportError, UnseenSegmentWarning
-from taufpl.persistence import save_onnx, to_json, to_onnx, to_sql
+from taufpl.persistence import save_model, save_onnx, to_json, to_onnx, to_sql
 from taufpl.preprocessing import TableEncoder
 
+onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
 LABELS = {
@@ -187,6 +189,25 @@ def test_scores_of_your_own(is_high):
         assert [row[-1] for row in ask(to_sql(screen, table="events"), fresh)] == expected
         assert [int(row[0]) for row in ask(f"SELECT {to_sql(screen)} FROM events", fresh)] == expected
     check_onnx(to_onnx(screen, X), fed(fresh[["amount", "region"]]), expected)
+
+
+def test_the_command_names_the_column(tmp_path):
+    X, y = payments(4000, "texts", 0)
+    path, features = tmp_path / "m.skops", ["amount", "hour"]
+    model = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0)
+    save_model(model.fit(X[features], y, segments=X["region"]), path)
+    X.to_parquet(tmp_path / "rows.parquet")
+    before = contents(tmp_path)
+    line = ("export", path, "--onnx", tmp_path / "m.onnx", "--data", tmp_path / "rows.parquet")
+    assert "--segment is needed" in succeed(*line, code=2).err
+    assert contents(tmp_path) == before
+    succeed(*line, "--segment", "region")
+    graph = onnx.load(tmp_path / "m.onnx")
+    check_onnx(graph, fed(X), model.predict(X[features], segments=X["region"]).tolist())
+    sql = succeed("export", path, "--sql", "--segment", "region").out
+    assert sql.rstrip() == to_sql(model, segment_column="region")
+    save_model(model.fit(X[features], y), path)
+    assert "one threshold for all rows" in succeed("export", path, "--sql", "--segment", "region", code=2).err
 
 
 def test_what_cannot_be_exported_is_refused():

@@ -59,6 +59,10 @@ def export_command(
     table: Annotated[str | None, typer.Option(help="Of --sql: a query over this table, not an expression.")] = None,
     dialect: Annotated[str, typer.Option(help="Of --sql: ansi, mysql or tsql.")] = "ansi",
     data: Annotated[Path | None, typer.Option(help="Of --onnx: rows on which the graph must agree.")] = None,
+    segment: Annotated[
+        str | None,
+        typer.Option(help="The column with the segments of rows.", show_default="that of the training data"),
+    ] = None,
 ) -> None:
     """Write a model in a form that other systems run: the whole decision, preprocessing and threshold included."""
     if onnx is None and to is None and not sql:
@@ -69,17 +73,18 @@ def export_command(
         if path is not None and path != _STDOUT:
             check_output(path, model, data)
     loaded = open_model(model)
+    segment = _segment_column(loaded, segment)
     written: dict[str, Any] = {}
     if onnx is not None:
         with working(f"writing {onnx}"):
-            save_onnx(loaded.model, onnx, _sample(loaded, data))
+            save_onnx(loaded.model, onnx, _sample(loaded, data), segment_column=segment)
         written["onnx"] = str(onnx)
     if sql:
         with _linear_alone():
-            written["sql"] = to_sql(loaded.model, table=table, dialect=dialect)
+            written["sql"] = to_sql(loaded.model, table=table, dialect=dialect, segment_column=segment)
     if to is not None and not (written and to == _STDOUT):
         with _linear_alone():
-            document = to_json(loaded.model)
+            document = to_json(loaded.model, segment_column=segment)
         if to == _STDOUT:
             print_json(document)
             return
@@ -91,6 +96,19 @@ def export_command(
     else:
         for text in written.values():
             print(text)
+
+
+def _segment_column(model: LoadedModel, given: str | None) -> str | None:
+    """The column with the labels of segments, that is given or known from the fit; None without segments."""
+    segments = getattr(model.head, "segments_", None)
+    if segments is None:
+        if given is not None:
+            raise CommandLineError(f"--segment {given}: the model has one threshold for all rows.")
+        return None
+    known = given or getattr(model.layout, "segment", None)
+    if known is None and segments.column is None:
+        raise CommandLineError("--segment is needed: the model does not know the name of the column with the segments.")
+    return known
 
 
 @contextmanager
