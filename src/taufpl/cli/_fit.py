@@ -29,6 +29,7 @@ from taufpl.cli._options import (
     Holdout,
     Jobs,
     Json,
+    Looks,
     LowerIsPositive,
     ModelName,
     MostPositives,
@@ -46,6 +47,7 @@ from taufpl.cli._output import (
     confidence,
     evidence_record,
     fpr_facts,
+    looks_in_words,
     np_score_fact,
     np_score_of,
     number,
@@ -86,6 +88,7 @@ def fit_command(
     alarms_per_day: AlarmsPerDay = None,
     volume: Volume = None,
     base_rate: MostPositives = None,
+    looks: Looks = "1",
     threshold: Threshold = "auto",
     model: ModelName = "auto",
     effort: Effort = None,
@@ -126,7 +129,7 @@ def fit_command(
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,
         score=score, lower_is_positive=lower_is_positive,
-        tau=_USUAL_TAU if tau is None else tau, delta=delta, threshold=threshold, model=model,
+        tau=_USUAL_TAU if tau is None else tau, delta=delta, looks=looks, threshold=threshold, model=model,
         effort=effort_for(effort, [model]), reg=reg,
         holdout="auto" if holdout is None else holdout, seed=seed, jobs=jobs,
     )  # fmt: skip
@@ -173,6 +176,7 @@ def _fit_file(
         "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
         **{name: header.training.get(name) for name in _OF_HEADER},
         "threshold": head.threshold_,
+        "looks": options.looks,
         "model_kind": options.model,
         "score": options.score,
         "lower_is_positive": options.lower_is_positive,
@@ -250,6 +254,7 @@ def _guarantee(document: dict[str, Any]) -> str:
     promise = f"P(FPR > {percent(document['tau'])}) <= {document['delta']:g}"
     if document["group"] is not None:
         promise += f", FPR being that of a random negative of a random {document['group']}"
+    promise += looks_in_words(document["looks"])
     if document["guaranteed"]:
         return f"yes: {promise}"
     return f"no: {'; '.join(document['caveats']) or f'{promise} is aimed at, not proven'}"

@@ -10,7 +10,7 @@ from typing import Any
 from taufpl.cli._errors import note
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Model
-from taufpl.cli._output import confidence, number, percent, print_json, print_rows
+from taufpl.cli._output import confidence, looks_in_words, number, percent, print_json, print_rows
 from taufpl.estimators import StackedScorer, steps_and_last
 from taufpl.thresholding import ANY, Evidence, ThresholdRecord
 
@@ -27,7 +27,7 @@ def info_command(model: Model, as_json: Json = False) -> None:
         print_json(document)
         return
     print_rows(str(model), None, _facts(loaded, document))
-    print_rows("Thresholds", ["limit", "tolerance", "threshold", "negatives", "FPR at most", "evidence"],
+    print_rows("Thresholds", ["limit", "tolerance", "threshold", "negatives", "FPR at most", "guaranteed", ""],
                [_limit_row(name, each) for name, each in limits_of(loaded.head)], numeric=(1, 2, 3, 4))  # fmt: skip
     print_history("History", loaded.history)
     _print_columns(document["columns"])
@@ -98,17 +98,14 @@ def _evidence_record(evidence: Evidence) -> dict[str, Any]:
 def in_words(evidence: Evidence) -> str:
     """What is promised of a threshold, and what that rests on."""
     if not evidence.guaranteed:
-        return "not guaranteed" + "".join(f": {each}" for each in evidence.caveats[:1])
-    together = {1: "", ANY: ", at every look together"}.get(
-        evidence.looks, f", with its share for {evidence.looks} thresholds"
-    )
-    return f"guaranteed: P(FPR > {percent(evidence.tau)}) <= {evidence.delta:g}{together}"
+        return "; ".join(evidence.caveats) or "measured, not proven"
+    return f"P(FPR > {percent(evidence.tau)}) <= {evidence.delta:g}{looks_in_words(evidence.looks)}"
 
 
 def _limit_row(name: str, evidence: Evidence) -> list[str]:
     bound = f"{percent(evidence.fpr_upper_bound)} at {confidence(evidence.delta or 0.05)}"
     return [name, percent(evidence.tau), number(evidence.threshold), f"{evidence.n_negative:,}", bound,
-            in_words(evidence)]  # fmt: skip
+            "yes" if evidence.guaranteed else "no", in_words(evidence)]  # fmt: skip
 
 
 def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]]:

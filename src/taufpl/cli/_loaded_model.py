@@ -95,11 +95,12 @@ class LoadedModel:
         event, at = (RECALIBRATE, last.get("at")) if isinstance(last, dict) else (FIT, self.saved.header.created)
         return (ThresholdRecord(event, _time(at), found.n_negative, None, self.head.threshold_, spent),)
 
-    def recalibrate(self, rows: RowBatch, source: str | None = None) -> None:
+    def recalibrate(self, rows: RowBatch, restart: bool = False, source: str | None = None) -> None:
         """Choose the threshold anew; rows without labels are negatives."""
         steps, head = steps_and_last(self.model)
         head.threshold_history_ = self.history
-        head.recalibrate(transformed(steps, rows.X), self.labels(rows), groups=rows.ids, source=source)
+        given = {"groups": rows.ids, "restart": restart, "source": source}
+        head.recalibrate(transformed(steps, rows.X), self.labels(rows), **given)
 
     def labelled_reader(
         self, file: DataFile, target: str | None, id_column: str | None = None, level_column: str | None = None

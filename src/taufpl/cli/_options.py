@@ -12,6 +12,7 @@ import typer
 from taufpl.cli._pipelines import MODELS, USUAL_EFFORT
 from taufpl.estimators.screening import EFFORTS
 from taufpl.estimators.strategies import STRATEGIES
+from taufpl.thresholding import ANY
 
 # A guarantee at a tolerance takes more than 3 / tau negatives: below this one there are no such files.
 _LEAST_TAU = 1e-12
@@ -107,6 +108,16 @@ def _penalty(value: str | float) -> str | float:
     raise typer.BadParameter(f"must be cv or a number above 0; got {value!r}.")
 
 
+def _looks(value: str | int) -> int | str:
+    """A number of thresholds, or any."""
+    text = str(value).strip()
+    if text == ANY:
+        return ANY
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"must be any, or how many thresholds there will be, 1 or more; got {value!r}.")
+    return int(text)
+
+
 def _jobs(value: int) -> int:
     if value == 0:
         raise typer.BadParameter("must be a number of fits, or -1 for all cores; got 0.")
@@ -192,6 +203,15 @@ BaseRateRange = Annotated[
     ),
 ]
 By = Annotated[str | None, typer.Option("--by", help="A column of DATA: rates for each of its levels, too.")]
+Looks = Annotated[
+    str,
+    _option(
+        "--looks",
+        "How many thresholds, by fit and recalibrate, delta is for; any: negatives add up, and all hold together.",
+        _looks,
+        "NUMBER|any",
+    ),
+]
 ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]
 Positive = Annotated[
     str | None, typer.Option("--positive", help="The label to find.", show_default="the larger number, true, yes")

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from taufpl._files import draft_of
 from taufpl._records import plain
+from taufpl.thresholding import ANY
 
 
 def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:
@@ -124,6 +125,15 @@ def check_output(path: Path, *inputs: Path | None) -> None:
     finally:
         with suppress(OSError):
             probe.unlink()
+
+
+def looks_in_words(looks: int | str) -> str:
+    """What a promise about a threshold adds where it is one of several over the life of a model."""
+    if looks == 1:
+        return ""
+    return (
+        ", for all thresholds of the sequence together" if looks == ANY else f", the share of one of {looks} thresholds"
+    )
 
 
 def np_score_of(fpr: float, recall: float | None, tau: float) -> float | None:

@@ -47,6 +47,7 @@ class FitOptions:
     lower_is_positive: bool = False
     tau: float
     delta: float = USUAL_DELTA
+    looks: int | str = 1
     threshold: str = "auto"
     model: str = "auto"
     effort: str = USUAL_EFFORT
@@ -124,6 +125,7 @@ def screen_for(positive: Any, options: FitOptions) -> Any:
             options.score,
             options.tau,
             delta=options.delta,
+            looks=options.looks,
             higher_is_positive=not options.lower_is_positive,
             pos_label=positive,
             random_state=options.seed,
@@ -132,6 +134,7 @@ def screen_for(positive: Any, options: FitOptions) -> Any:
         "tau": options.tau,
         "threshold": options.threshold,
         "delta": options.delta,
+        "looks": options.looks,
         "holdout": options.holdout,
         "pos_label": positive,
         "random_state": options.seed,

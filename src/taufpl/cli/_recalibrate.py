@@ -11,15 +11,16 @@ import typer
 
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import note
+from taufpl.cli._info import in_words
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Model, Target
 from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
 from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
 from taufpl.cli._tables import read_names
+from taufpl.estimators import next_threshold
 from taufpl.inspection import TYPICAL_NEGATIVES
 from taufpl.persistence import save_model
-from taufpl.thresholding import negatives_needed
 
 # What a header says that only the fit could know.
 _KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", TYPICAL_NEGATIVES)
@@ -31,6 +32,12 @@ def recalibrate_command(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The model file to write.", show_default="MODEL is replaced")
     ] = None,
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart", help="Of a model with --looks any: forget its negatives, for half of the delta left."
+        ),
+    ] = False,
     target: Target = None,
     as_json: Json = False,
 ) -> None:
@@ -51,12 +58,14 @@ def recalibrate_command(
             note(f"{file.name}: {known.sum():,} rows belong to groups that the model has seen, and are left out.")
             rows = rows.take(~known)
         fresh, n_seen = fresh_rows(file, loaded, rows)
-        _recalibrate(file, loaded, fresh, n_seen, path)
+        _recalibrate(file, loaded, fresh, n_seen, path, restart)
     found = loaded.head.evidence_
+    found = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
     document = {
         "output": str(path),
-        **evidence_record(min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found),
-        "delta": loaded.delta,
+        **evidence_record(found),
+        "looks": loaded.head.looks,
+        "delta_spent": loaded.history[-1].delta_spent,
         "threshold_before": before,
         "threshold": loaded.head.threshold_,
         "n_seen_before": n_seen,
@@ -67,7 +76,7 @@ def recalibrate_command(
         ("recall", percent(document["recall_estimate"])),
         ("negatives used", f"{document['n_negative_used']:,}"),
         ("seen before", seen_before(n_seen)),
-        ("guaranteed", "yes" if document["guaranteed"] else f"no: {'; '.join(document['caveats'])}"),
+        ("guaranteed", f"{'yes' if document['guaranteed'] else 'no'}: {in_words(found)}"),
     ]
     print_result(document, as_json, str(path), facts)
 
@@ -80,19 +89,21 @@ def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader
     return RowReader(file, model.layout, classes, target, model.layout.group)
 
 
-def _recalibrate(file: DataFile, model: LoadedModel, rows: RowBatch, n_seen: int | None, path: Path) -> None:
+def _recalibrate(
+    file: DataFile, model: LoadedModel, rows: RowBatch, n_seen: int | None, path: Path, restart: bool
+) -> None:
     """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
     n_negative = int(is_negative.sum()) if rows.ids is None else np.unique(rows.ids[is_negative]).size
-    needed = negatives_needed(model.tau, model.delta)
+    delta, needed = next_threshold(model.head, restart)
     if n_negative < needed:
         what = "negatives" if rows.ids is None else "groups with negatives"
         unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
         raise ValueError(
             f"{file.name}: {n_negative:,} {what}{unseen} are too few for the guarantee at tau {model.tau:g} and "
-            f"delta {model.delta:g}; {needed:,} are needed."
+            f"delta {delta:g}; {needed:,} are needed."
         )
-    model.recalibrate(rows, file.source)
+    model.recalibrate(rows, restart, file.source)
     # What the model tells itself is told anew; what was added when it was fitted stays.
     training = {name: model.training[name] for name in _KEPT if name in model.training}
     now = datetime.now(UTC).isoformat(timespec="seconds")

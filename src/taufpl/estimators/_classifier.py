@@ -89,6 +89,15 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive, which
         keeps the promise: with "infinite", "auto" is always "np". Of segments, those with too few negatives share a
         limit, "others", or, with "infinite", get no alarms.
+    looks : int or "any", default=1
+        How many thresholds, over the life of the model, `delta` is for: that of `fit` by "np", and those of
+        `recalibrate`.
+
+        - 1: each has its own delta, so that with every recalibration one more threshold may fail.
+        - n: each of n thresholds gets delta/n, and one more is refused.
+        - "any": the negatives of all recalibrations are kept, and added to those of "np". All thresholds hold together,
+          however many there are (:class:`taufpl.thresholding.SequenceStatistic`), with half of delta; the rest is for
+          ``recalibrate(..., restart=True)``. Not with `segments`.
     segments : str, int, callable or None, default=None
         Where limits are by segment: the column of X, by name or position, with the segment of each row, or a function
         that gets X and gives one label a row. None where labels are given to `fit`, `predict` and the others, or where
@@ -120,6 +129,11 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         From negatives that the model that scored them had not been fitted on (its reg may have been chosen on all rows,
         but for "np"). The bound is at 1 - delta (0.95 where delta is None): exact for "np" and after `recalibrate`,
         close for "cross", and leaning to the good side for "oob", whose rounds picked their thresholds on those rows.
+    threshold_history_ : tuple of taufpl.thresholding.ThresholdRecord
+        When the threshold was chosen, by `fit` and by every `recalibrate` since, on how many negatives, and what that
+        has spent of delta.
+    sequence_ : taufpl.thresholding.NegativeSequence
+        With ``looks="any"``: the negatives so far.
     segments_ : SegmentThresholds or None
         With limits by segment: the threshold and the evidence of each. `evidence_` then is one record for all rows, and
         `threshold_` the strictest threshold.
@@ -180,6 +194,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         holdout: float | str = "auto",
         measure_recall: bool = True,
         insufficient: str = "raise",
+        looks: int | str = 1,
         segments: Any = None,
         regs: int | ArrayLike = 10,
         cv: int = 5,
@@ -203,6 +218,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         self.holdout = holdout
         self.measure_recall = measure_recall
         self.insufficient = insufficient
+        self.looks = looks
         self.segments = segments
         self.regs = regs
         self.cv = cv

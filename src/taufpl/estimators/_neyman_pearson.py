@@ -60,7 +60,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         Folds of "cross", and of the recall of "np". With "prefit", or with an estimator in
         :class:`sklearn.frozen.FrozenEstimator`, the estimator is taken as it is and all negatives given to `fit` choose
         the threshold: not those that it was fitted on.
-    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, n_jobs, random_state
+    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks, n_jobs, random_state
         As in :class:`TauFPLClassifier`. "np" fits the estimator once, and up to `cv` more times to measure the recall.
     segments : str, int, callable or None, default=None
         Limits by segment, as in :class:`TauFPLClassifier`.
@@ -82,6 +82,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     strategy_ : str
         What "auto" stood for: "np" or "cross"; else `threshold`.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
+    threshold_history_, sequence_
+        As in :class:`TauFPLClassifier`.
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
         From negatives that the scorer has not seen; with several tolerances each bound holds by itself.
     segments_ : SegmentThresholds or None
@@ -133,6 +135,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         holdout: float | str = "auto",
         measure_recall: bool = True,
         insufficient: str = "raise",
+        looks: int | str = 1,
         segments: Any = None,
         pos_label: Any = None,
         n_jobs: int | None = None,
@@ -150,6 +153,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         self.holdout = holdout
         self.measure_recall = measure_recall
         self.insufficient = insufficient
+        self.looks = looks
         self.segments = segments
         self.pos_label = pos_label
         self.n_jobs = n_jobs

@@ -57,6 +57,8 @@ class ScoreScreen(ScorerClassifier):
     insufficient : {"raise", "infinite"}, default="raise"
         What to do with too few negatives for the guarantee: refuse them, or predict nobody positive; of segments as in
         :class:`TauFPLClassifier`.
+    looks : int or "any", default=1
+        How many thresholds, by `fit` and `recalibrate`, `delta` is for, as in :class:`TauFPLClassifier`.
     pos_label : label, default=None
         Label of positives. None takes the second in sorted order, with a
         :class:`~taufpl.exceptions.PositiveLabelWarning` for labels other than 0 and 1, -1 and 1, or False and True.
@@ -74,6 +76,8 @@ class ScoreScreen(ScorerClassifier):
     segments_ : SegmentThresholds or None
         The thresholds by segment, with their evidence.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
+    threshold_history_, sequence_
+        As in :class:`TauFPLClassifier`.
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
     classes_ : ndarray of shape (2,)
         The label of negatives, then that of positives.
@@ -109,6 +113,7 @@ class ScoreScreen(ScorerClassifier):
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "higher_is_positive": ["boolean"],
         "insufficient": THRESHOLD_CONSTRAINTS["insufficient"],
+        "looks": THRESHOLD_CONSTRAINTS["looks"],
         "pos_label": "no_validation",
         "random_state": ["random_state"],
     }
@@ -123,6 +128,7 @@ class ScoreScreen(ScorerClassifier):
         segments: str | int | Callable[[Any], Any] | None = None,
         higher_is_positive: bool = True,
         insufficient: str = "raise",
+        looks: int | str = 1,
         pos_label: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -132,6 +138,7 @@ class ScoreScreen(ScorerClassifier):
         self.segments = segments
         self.higher_is_positive = higher_is_positive
         self.insufficient = insufficient
+        self.looks = looks
         self.pos_label = pos_label
         self.random_state = random_state
 
@@ -196,7 +203,7 @@ class ScoreScreen(ScorerClassifier):
     def _copies_among(self, X: Any) -> RowIndices | None:
         return copied_scores(X)
 
-    def _plan(self, segments: RowSegments | None = None) -> Plan:
+    def _life_plan(self, segments: RowSegments | None = None) -> Plan:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Plan(self._taus(), self.delta, insufficient=self.insufficient, seed=seed, segments=segments)
 

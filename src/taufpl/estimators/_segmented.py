@@ -72,12 +72,20 @@ class SegmentedMixin(ThresholdedMixin):
         return accuracy(y, self.predict(X, segments), sample_weight)
 
     def recalibrate(
-        self, X: Any, y: Any = None, groups: Any = None, segments: Any = None, *, source: str | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        segments: Any = None,
+        *,
+        restart: bool = False,
+        source: str | None = None,
     ) -> Self:
         """Choose the threshold anew from fresh negatives, without refitting: after a drift, say.
 
         It becomes the order statistic with a guarantee at `delta` (0.05 if that is None), provided that the scorer has
-        never seen these negatives.
+        never seen these negatives. `looks` says what holds for all thresholds over the life of the model together; with
+        ``looks="any"`` the negatives are added to those before.
 
         Parameters
         ----------
@@ -90,6 +98,9 @@ class SegmentedMixin(ThresholdedMixin):
         segments : array-like of shape (n_samples,), default=None
             The segment of each row, as in `predict`. All thresholds are chosen anew: a segment without fresh negatives
             has no limit afterwards, and one that was not there before can have its own.
+        restart : bool, default=False
+            With ``looks="any"``: forget the negatives so far, and begin a new sequence, with half of the delta that is
+            left. After a drift, say: thresholds of a sequence are about one source of negatives.
         source : str, default=None
             Where the rows came from, for `threshold_history_`.
 
@@ -104,7 +115,7 @@ class SegmentedMixin(ThresholdedMixin):
         if before is not None and segments is None and self.segments is None:
             raise ValueError(_NO_LABELS)
         known = () if before is None else (*before.members, *before.unproven)
-        return self._recalibrate(X, y, groups, source, self._row_segments(X, segments, known))
+        return self._recalibrate(X, y, groups, restart, source, self._row_segments(X, segments, known))
 
     def training_rows(self, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> RowIndices | None:
         """The rows that `fit` would learn from, for those who prepare the rows beforehand.

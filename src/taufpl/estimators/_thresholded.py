@@ -17,6 +17,7 @@ from taufpl._row_hashes import copies_among
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Array, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
+from taufpl.estimators._looks import LOOKS_CONSTRAINT, check_restart, with_looks
 from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels, warn_user
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._table import Table
@@ -33,7 +34,17 @@ from taufpl.estimators.strategies import (
 )
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import to_numpy
-from taufpl.thresholding import FIT, RECALIBRATE, Evidence, SegmentThresholds, ThresholdRecord, shown_names
+from taufpl.thresholding import (
+    ANY,
+    FIT,
+    RECALIBRATE,
+    RESTART,
+    Evidence,
+    NegativeSequence,
+    SegmentThresholds,
+    ThresholdRecord,
+    shown_names,
+)
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "threshold": [StrOptions({"auto", *STRATEGIES})],
@@ -45,6 +56,7 @@ THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
     "measure_recall": ["boolean"],
     "insufficient": [StrOptions({"raise", "infinite"})],
+    "looks": LOOKS_CONSTRAINT,
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
@@ -69,11 +81,13 @@ class ThresholdedMixin(ABC):
     holdout: float | str
     measure_recall: bool = True  # models of older files do not say
     insufficient: Any
+    looks: int | str = 1  # models of older files do not say
     random_state: Any
     n_jobs: int | None
     thresholds_: Vector
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
+    sequence_: NegativeSequence | None = None
 
     @property
     def _raw_threshold(self) -> float:
@@ -81,17 +95,26 @@ class ThresholdedMixin(ABC):
         return float(to_numpy(self.thresholds_)[int(np.argmin(self._taus()))])
 
     def _recalibrate(
-        self, X: Any, y: Any, groups: Any, source: str | None, segments: RowSegments | None = None
+        self, X: Any, y: Any, groups: Any, restart: bool, source: str | None, segments: RowSegments | None = None
     ) -> Self:
-        """Choose the threshold anew from fresh negatives."""
+        """Choose the threshold anew from fresh negatives, and those of its sequence, unless that is to begin anew."""
         check_is_fitted(self)
-        plan = self._plan(segments)
+        plan = self._next_plan(restart, segments)
         with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
             outcome = limits_of(plan, table).calibrate(table, scores)
-        before, history = self.threshold_, self.threshold_history_
+        before, history, earlier = self.threshold_, self.threshold_history_, self.sequence_
         self._keep_evidence(outcome, self._score_rounding)
-        self.threshold_history_ = (*history, self._record(RECALIBRATE, before, source))
+        record = self._record(RESTART if restart else RECALIBRATE, before, source)
+        if earlier is not None and not restart:
+            record = replace(record, delta_spent=0.0)
+        self.threshold_history_ = (*history, record)
         return self
+
+    def _next_plan(self, restart: bool = False, segments: RowSegments | None = None) -> Plan:
+        """The plan of a recalibration."""
+        check_restart(self.looks, restart)
+        sequence = None if restart or self.looks != ANY else self.sequence_
+        return with_looks(self._life_plan(segments), self.looks, sequence, self.threshold_history_)
 
     def _training_rows(self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None) -> RowIndices | None:
         """The rows that `fit` learns from; None where it learns from all."""
@@ -137,6 +160,11 @@ class ThresholdedMixin(ABC):
         return tuple(np.atleast_1d(self.tau).astype(float).tolist())
 
     def _plan(self, segments: RowSegments | None = None) -> Plan:
+        """The plan of a fit, with which a life begins."""
+        return with_looks(self._life_plan(segments), self.looks, None, ())
+
+    def _life_plan(self, segments: RowSegments | None = None) -> Plan:
+        """The plan with the whole of delta."""
         if segments is not None:
             check_segment_strategy(self.threshold)
         return Plan(
@@ -174,11 +202,13 @@ class ThresholdedMixin(ABC):
         another order than when the threshold was chosen.
         """
         self._score_rounding = rounding
-        forget(self, "segments_")
+        forget(self, "segments_", "sequence_")
+        if outcome.sequence is not None:
+            self.sequence_ = outcome.sequence
         if outcome.segments is not None:
-            self.segments_ = outcome.segments.with_evidence(lambda each: _raised(each, rounding))
+            self.segments_ = outcome.segments.with_evidence(self._raised)
             _warn_unproven(self.segments_)
-        raised = tuple(_raised(each, rounding) for each in outcome.evidence)
+        raised = tuple(map(self._raised, outcome.evidence))
         self.thresholds_ = np.array([each.threshold for each in raised])
         strictest = int(np.argmin(self._taus()))
         self.threshold_ = float(self.thresholds_[strictest])
@@ -193,14 +223,17 @@ class ThresholdedMixin(ABC):
     def _record(self, event: str, before: float | None = None, source: str | None = None) -> ThresholdRecord:
         """The entry of `threshold_history_` about the threshold as it is now."""
         several = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
-        spent = max(each.delta or 0.0 if each.guaranteed else 0.0 for each in several)
+        limits = several if self.segments_ is None else self.segments_.evidence
+        # A sequence is paid for when it begins, whatever comes of it.
+        is_paid = self.sequence_ is not None or any(each.guaranteed for each in limits)
+        spent = several[0].delta or 0.0 if is_paid else 0.0
         return ThresholdRecord.now(
             event, several[0].n_negative, before, self.threshold_, delta_spent=spent, source=source
         )
 
-
-def _raised(evidence: Evidence, rounding: float) -> Evidence:
-    return replace(evidence, threshold=evidence.threshold + rounding)
+    def _raised(self, evidence: Evidence) -> Evidence:
+        """Evidence as it is kept: the threshold raised by rounding, and the number of looks told."""
+        return replace(evidence, threshold=evidence.threshold + self._score_rounding, looks=self.looks)
 
 
 def _warn_unproven(segments: SegmentThresholds) -> None:

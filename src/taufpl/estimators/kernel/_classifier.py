@@ -43,7 +43,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
         As in :class:`TauFPLClassifier`. With "np" neither gamma and reg nor the landmarks have seen the negatives that
         choose the threshold: P(FPR > tau) <= delta is proven, whatever the distribution.
-    delta, n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient
+    delta, n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks
         As in :class:`TauFPLClassifier`.
     n_components, approximation, pivoting, n_candidates, landmark_tol, refine
         As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it
@@ -66,6 +66,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     threshold_ : float
     strategy_ : str
     evidence_ : taufpl.thresholding.Evidence
+    threshold_history_ : tuple of taufpl.thresholding.ThresholdRecord
+    sequence_ : taufpl.thresholding.NegativeSequence
     fpr_estimate_, fpr_upper_bound_ : float
         As in :class:`TauFPLClassifier`.
     reg_, tau_scale_ : float
@@ -123,6 +125,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         holdout: float | str = "auto",
         measure_recall: bool = True,
         insufficient: str = "raise",
+        looks: int | str = 1,
         n_components: int | None = None,
         approximation: str = "auto",
         pivoting: str = "random",
@@ -155,6 +158,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self.holdout = holdout
         self.measure_recall = measure_recall
         self.insufficient = insufficient
+        self.looks = looks
         self.n_components = n_components
         self.approximation = approximation
         self.pivoting = pivoting
@@ -205,7 +209,9 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self._keep_evidence(outcome, score_rounding(size))
         return self
 
-    def recalibrate(self, X: Any, y: Any = None, groups: Any = None, *, source: str | None = None) -> Self:
+    def recalibrate(
+        self, X: Any, y: Any = None, groups: Any = None, *, restart: bool = False, source: str | None = None
+    ) -> Self:
         """Choose the threshold anew from fresh negatives, without refitting, as :meth:`TauFPLClassifier.recalibrate`.
 
         Parameters
@@ -216,6 +222,9 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
             Labels; None says that all rows are negatives.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group belong together: each group gives the threshold one negative, drawn at random.
+        restart : bool, default=False
+            With ``looks="any"``: forget the negatives so far, and begin a new sequence, with half of the delta that is
+            left. After a drift, say: thresholds of a sequence are about one source of negatives.
         source : str, default=None
             Where the rows came from, for `threshold_history_`.
 
@@ -225,7 +234,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
             Its `threshold_`, `evidence_`, `fpr_estimate_` and `fpr_upper_bound_` are new, and `threshold_history_` has
             one more entry.
         """
-        return self._recalibrate(X, y, groups, source)
+        return self._recalibrate(X, y, groups, restart, source)
 
     def training_rows(self, y: Any, groups: Any = None, order: Any = None) -> RowIndices | None:
         """The rows that `fit` would learn from, as :meth:`TauFPLClassifier.training_rows`.

@@ -56,7 +56,7 @@ class ScreeningClassifier(ScorerClassifier):
         and 1.
     cv : int, default=5
         Folds of "cross".
-    holdout, insufficient
+    holdout, insufficient, looks
         As in :class:`TauFPLClassifier`.
     segments : str, int, callable or None, default=None
         Limits by segment, as in :class:`TauFPLClassifier`. A column of segments is a feature too; where it should not
@@ -84,7 +84,8 @@ class ScreeningClassifier(ScorerClassifier):
         have not seen. Not there for sparse matrices with more than 2,000 columns, remote rows, and a single positive.
     estimator_ : StackedScorer
         The fitted scorer; after "oob" the first of ten, whose leaderboard and importances are told.
-    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, classes_, n_features_in_, feature_names_in_
+    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, threshold_history_, sequence_, classes_,
+    n_features_in_, feature_names_in_
         As in :class:`NeymanPearsonClassifier`.
 
     Examples
@@ -102,7 +103,7 @@ class ScreeningClassifier(ScorerClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{
             name: THRESHOLD_CONSTRAINTS[name]
-            for name in ("threshold", "holdout", "insufficient", "random_state", "n_jobs")
+            for name in ("threshold", "holdout", "insufficient", "looks", "random_state", "n_jobs")
         },
         **{name: StackedScorer._parameter_constraints[name] for name in ("effort", "candidates", "verbose")},
         "tau": [Interval(Real, 0, 1, closed="neither"), "array-like", Mapping],
@@ -128,6 +129,7 @@ class ScreeningClassifier(ScorerClassifier):
         cv: int = 5,
         holdout: float | str = "auto",
         insufficient: str = "raise",
+        looks: int | str = 1,
         segments: Any = None,
         pos_label: Any = None,
         n_jobs: int | None = None,
@@ -142,6 +144,7 @@ class ScreeningClassifier(ScorerClassifier):
         self.cv = cv
         self.holdout = holdout
         self.insufficient = insufficient
+        self.looks = looks
         self.segments = segments
         self.pos_label = pos_label
         self.n_jobs = n_jobs

@@ -17,14 +17,15 @@ from taufpl.thresholding import (
     USUAL_DELTA,
     Evidence,
     JointOrderStatistic,
+    NegativeSequence,
     Rounds,
     Sample,
     SegmentOrderStatistics,
     SegmentThresholds,
+    SequenceStatistic,
     ThresholdRule,
     TrainQuantile,
     fpr_upper_bound,
-    negatives_needed,
 )
 
 # threshold="auto" takes "cross" where "np" would leave the scorer less than this share of the negatives, or fewer than
@@ -52,6 +53,7 @@ class Plan:
     insufficient: Any = "raise"
     seed: int = 0
     segments: RowSegments | None = None  # None: tolerances are for all rows
+    sequence: NegativeSequence | None = None  # negatives so far, where thresholds hold at every look
 
     @property
     def bound_delta(self) -> float:
@@ -61,12 +63,13 @@ class Plan:
     @property
     def n_needed(self) -> int:
         """Held-out negatives that a guarantee takes; of several tolerances, what sharing delta equally would take."""
-        return negatives_needed(min(self.taus), self.bound_delta / len(self.taus))
+        return self.guarantee.n_needed
 
     @property
-    def guarantee(self) -> JointOrderStatistic:
+    def guarantee(self) -> JointOrderStatistic | SequenceStatistic:
         """The rule that chooses all thresholds with a guarantee."""
-        return JointOrderStatistic(self.taus, self.bound_delta, self.insufficient)
+        rule = JointOrderStatistic if self.sequence is None else SequenceStatistic
+        return rule(self.taus, self.bound_delta, self.insufficient)
 
     @property
     def segment_guarantee(self) -> SegmentOrderStatistics:
@@ -128,24 +131,27 @@ class Outcome:
     """Models, whose mean score counts, and for each tolerance the evidence with the threshold on that mean.
 
     The scale is the size of the largest score that was seen, to which rounding is relative. With limits by segment the
-    evidence is one record for all rows, beside the thresholds of the segments.
+    evidence is one record for all rows, beside the thresholds of the segments. The sequence is that of all negatives so
+    far, where thresholds hold at every look.
     """
 
     models: tuple[Any, ...]
     evidence: tuple[Evidence, ...]
     scale: float
     segments: SegmentThresholds | None = None
+    sequence: NegativeSequence | None = None
 
     def without_guarantee(self, caveat: str | None) -> Outcome:
         """The outcome without its guarantee, where there is a reason that voids it."""
         if caveat is None:
             return self
-        segments = self.segments
+        segments, sequence = self.segments, self.sequence
         if segments is not None:
             segments = segments.with_evidence(lambda each: each.without_guarantee(caveat))
-        return replace(
-            self, evidence=tuple(each.without_guarantee(caveat) for each in self.evidence), segments=segments
-        )
+        if sequence is not None:
+            sequence = replace(sequence, caveats=(*sequence.caveats, caveat))
+        evidence = tuple(each.without_guarantee(caveat) for each in self.evidence)
+        return replace(self, evidence=evidence, segments=segments, sequence=sequence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
             counts = limits.count([each.threshold for each in evidence], held_out, scores)
         else:
             counts = _caught_by_folds(fitter, train, held_out, model, evidence, limits)
-        return limits.outcome((model,), evidence, counts, scale).without_guarantee(held_out.copies(train))
+        outcome = replace(limits.outcome((model,), evidence, counts, scale), sequence=limits.grown(scores))
+        return outcome.without_guarantee(held_out.copies(train))
 
 
 @contextmanager
@@ -142,12 +143,13 @@ def held_out_size(n_units: int, plan: Plan) -> int:
     """How many of the units with a negative are held out, at least 1 and at most all but one.
 
     "auto" is one half, or as many as the guarantee needs, snapped: of all sizes that leave as many negatives above the
-    threshold, the smallest. What it saves trains the scorer, and the guarantee is as tight as before.
+    threshold, the smallest. What it saves trains the scorer, and the guarantee is as tight as before. Where more
+    negatives will follow, none is in vain, and the size is not snapped.
     """
     if plan.holdout != "auto":
         return max(1, min(round(float(plan.holdout) * n_units), n_units - 1))
     size = max(1, min(max(round(_SHARE * n_units), plan.n_needed), n_units - 1))
-    return snapped(size, plan.taus, plan.bound_delta)
+    return size if plan.sequence is not None else snapped(size, plan.taus, plan.bound_delta)
 
 
 def snapped(size: int, taus: Sequence[float], delta: float) -> int:
@@ -178,9 +180,9 @@ def recall_folds(n_positive: int, plan: Plan) -> tuple[int, int]:
 def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
     """Refuse to hold out too few negatives, before anything is fitted, with the numbers that would do."""
     # Sharing delta equally is not the best that can be done; where it just fails, the rule itself decides.
-    if n_held >= negatives_needed(min(plan.taus), plan.bound_delta):
-        return
     needed = plan.n_needed
+    if n_held >= (needed if plan.sequence is not None else negatives_needed(min(plan.taus), plan.bound_delta)):
+        return
     advice = (
         f"holdout={min(0.99, 1.01 * needed / n_units):.2g} would hold out enough"
         if 1.2 * needed < n_units

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from taufpl._types import Labels, RowIndices
 from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies._base import Outcome, Plan
 from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
-from taufpl.thresholding import Evidence, SegmentDivision, SegmentThresholds
+from taufpl.thresholding import Evidence, NegativeSequence, SegmentDivision, SegmentThresholds
 
 
 class Limits(ABC):
@@ -45,7 +45,13 @@ class Limits(ABC):
         """
         chosen = self.choose(table, scores) if evidence is None else evidence
         counts = self.count([each.threshold for each in chosen], table, scores)
-        return self.outcome((), chosen, counts, 0.0).without_guarantee(table.copies())
+        sequence = self.grown(scores) if evidence is None else None
+        outcome = replace(self.outcome((), chosen, counts, 0.0), sequence=sequence)
+        return outcome.without_guarantee(table.copies())
+
+    def grown(self, scores: Scores) -> NegativeSequence | None:
+        """The sequence of negatives with those of scored rows; None where there is no sequence."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,16 @@ class CommonLimits(Limits):
 
     def choose(self, table: Table, scores: Scores) -> tuple[Evidence, ...]:
         """The thresholds of all tolerances, then those of others that somebody wants to hear of."""
-        return self.plan.guarantee.choose_all(scores.negative) + other_evidence(scores.negative, self.plan.bound_delta)
+        plan, sequence = self.plan, self.grown(scores)
+        if sequence is None:
+            chosen = plan.guarantee.choose_all(scores.negative)
+        else:
+            chosen = sequence.choose_all(plan.taus, plan.insufficient)
+        return chosen + other_evidence(scores.negative, plan.bound_delta)
+
+    def grown(self, scores: Scores) -> NegativeSequence | None:
+        sequence = self.plan.sequence
+        return None if sequence is None else sequence.add(scores.negative, self.plan.taus)
 
     def at_ranks(self, ranks: Sequence[int | None], table: Table, scores: Scores) -> list[float]:
         return [math.inf if rank is None else scores.negative.at_rank(rank) for rank in ranks]

@@ -1,0 +1,172 @@
+"""Thresholds over the life of a classifier: how they share delta, and what is kept between them."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from taufpl import (
+    KernelTauFPLClassifier,
+    NeymanPearsonClassifier,
+    ScoreScreen,
+    ScreeningClassifier,
+    TauFPLClassifier,
+)
+from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
+from taufpl.persistence import load_model, save_model
+from taufpl.thresholding import OrderStatistic, SequenceStatistic, sequence_negatives_needed
+
+RNG = np.random.default_rng(0)
+Y = np.repeat([0, 1], [1500, 150])
+X = RNG.normal(size=(1650, 3)) + 2.0 * Y[:, np.newaxis]
+MODELS = {
+    "neyman-pearson": lambda **given: NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0, **given),
+    "prefit": lambda **given: NeymanPearsonClassifier(
+        LogisticRegression().fit(X[::2], Y[::2]), 0.05, cv="prefit", random_state=0, **given
+    ),
+    "ranking": lambda **given: TauFPLClassifier(0.05, reg=1.0, tau_scale=1.0, random_state=0, **given),
+    "kernel": lambda **given: KernelTauFPLClassifier(
+        0.05, reg=0.1, gamma=0.3, n_components=20, measure_recall=False, random_state=0, **given
+    ),
+    "stack": lambda **given: ScreeningClassifier(
+        0.05, candidates=[LogisticRegression()], effort="fast", random_state=0, **given
+    ),
+}
+
+
+def negatives(n, shift=0.0):
+    return RNG.normal(size=(n, 3)) + shift
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_any_number_of_looks(name, tmp_path):
+    model = MODELS[name](looks="any").fit(X, Y)
+    first = model.evidence_
+    assert (first.guaranteed, first.looks, first.delta) == (True, "any", 0.025)
+    parts = [negatives(n) for n in (1, 700, 3000)]
+    for part in parts[:2]:
+        model.recalibrate(part)
+    save_model(model, tmp_path / "model.skops")
+    model = load_model(tmp_path / "model.skops").model
+    model.recalibrate(parts[2])
+    # What a rule on all scores together says: those that were held out, and those of three recalibrations.
+    held_out = (
+        np.setdiff1d(np.arange(len(Y)), rows) if (rows := _training_rows(model)) is not None else np.arange(len(Y))
+    )
+    raw = np.concatenate([model._raw_scores(each) for each in (X[held_out][Y[held_out] == 0], *parts)])
+    (whole,) = SequenceStatistic((0.05,), 0.025).choose_all(raw)
+    found = model.evidence_
+    assert (found.n_negative, found.rank, found.n_false_positive) == (
+        whole.n_negative,
+        whole.rank,
+        whole.n_false_positive,
+    )
+    assert found.threshold == pytest.approx(whole.threshold)
+    assert found.guaranteed
+    assert [each.delta_spent for each in model.threshold_history_] == [0.025, 0.0, 0.0, 0.0]
+    # A restart forgets them all, for half of the delta that is left.
+    model.recalibrate(parts[2], restart=True)
+    assert (model.evidence_.n_negative, model.evidence_.delta) == (3000, 0.0125)
+    model.recalibrate(parts[1])
+    assert (model.evidence_.n_negative, model.evidence_.delta) == (3700, 0.0125)
+    assert [each.delta_spent for each in model.threshold_history_[-2:]] == [0.0125, 0.0]
+    assert model.threshold_history_[-2].event == "restart"
+    # A refit begins a new life.
+    assert model.fit(X, Y).evidence_.delta == 0.025
+
+
+def _training_rows(model):
+    return None if getattr(model, "cv", None) == "prefit" else model.training_rows(Y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_number_of_looks(name):
+    model, fresh = MODELS[name](looks=3).fit(X, Y), negatives(900)
+    assert (model.evidence_.delta, model.evidence_.looks) == (pytest.approx(0.05 / 3), 3)
+    for _ in range(2):
+        model.recalibrate(fresh)
+        expected = OrderStatistic(0.05, 0.05 / 3).choose(model._raw_scores(fresh))
+        assert (model.evidence_.rank, model.evidence_.guaranteed) == (expected.rank, True)
+    before = model.threshold_, len(model.threshold_history_)
+    with pytest.raises(ValueError, match=r"delta=0\.05 is spent: with looks=3, 3 thresholds have been chosen"):
+        model.recalibrate(fresh)
+    assert (model.threshold_, len(model.threshold_history_)) == before
+    assert sum(each.delta_spent for each in model.threshold_history_) == pytest.approx(0.05)
+
+
+def test_one_look_is_as_before_and_spends_delta_again():
+    model = MODELS["neyman-pearson"]().fit(X, Y)
+    assert clone(model).looks == 1
+    for _ in range(2):
+        model.recalibrate(negatives(300))
+    assert [each.delta_spent for each in model.threshold_history_] == [0.05] * 3
+    assert (model.evidence_.looks, model.sequence_) == (1, None)
+
+
+def test_measured_thresholds_spend_nothing():
+    model = MODELS["neyman-pearson"](looks="any", threshold="cross").fit(X, Y)
+    assert (model.sequence_, model.threshold_history_[0].delta_spent) == (None, 0.0)
+    model.recalibrate(negatives(500))
+    assert (model.sequence_.n_negative, model.threshold_history_[1].delta_spent) == (500, 0.025)
+
+
+def test_several_tolerances_and_scores_of_ones_own():
+    scores, later = RNG.normal(size=2000), RNG.normal(size=2000)
+    screen = ScoreScreen(tau=(0.01, 0.05), looks="any", pos_label=1, higher_is_positive=False).fit(
+        -scores, np.zeros(2000)
+    )
+    screen.recalibrate(-later)
+    whole = SequenceStatistic((0.01, 0.05), 0.025).choose_all(np.concatenate((scores, later)))
+    assert [each.threshold for each in screen.evidence_] == [each.threshold for each in whole]
+    assert screen.threshold_history_[1].threshold == screen.threshold_ == -whole[0].threshold
+
+
+def test_copies_void_all_thresholds_of_their_sequence():
+    model = MODELS["neyman-pearson"](looks="any").fit(X, Y)
+    with pytest.warns(RepeatedRowsWarning):
+        model.recalibrate(np.repeat(negatives(200), 5, axis=0))
+    assert not model.recalibrate(negatives(2000)).evidence_.guaranteed
+    assert "exact copies" in model.evidence_.caveats[0]
+    assert model.recalibrate(negatives(2000), restart=True).evidence_.guaranteed
+
+
+def test_too_few_negatives_for_the_first_threshold():
+    needed = sequence_negatives_needed(0.05, 0.025)
+    few = np.r_[np.arange(needed + 5), np.arange(1500, 1650)]
+    with pytest.warns(TooFewNegativesWarning, match=f"needs {needed} negatives"):
+        MODELS["neyman-pearson"](looks="any").fit(X[few], Y[few])
+    model = MODELS["neyman-pearson"](looks="any", insufficient="infinite").fit(X[few], Y[few])
+    while model.threshold_ == np.inf:
+        model.recalibrate(negatives(10))
+    assert model.evidence_.n_negative in range(needed, needed + 10)
+
+
+@pytest.mark.parametrize(("given", "call", "said"), [
+    ({}, {"restart": True}, "restart=True begins a new sequence of negatives, for looks='any'"),
+    ({"looks": 4}, {"restart": True}, "got looks=4"),
+])  # fmt: skip
+def test_bad_uses_of_recalibrate(given, call, said):
+    model = MODELS["neyman-pearson"](**given).fit(X, Y)
+    with pytest.raises(ValueError, match=said):
+        model.recalibrate(negatives(900), **call)
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"looks": 0}, "'looks' parameter"),
+    ({"looks": "all"}, "'looks' parameter"),
+    ({"looks": "any", "segments": 0}, "limits by segment would need one each"),
+])  # fmt: skip
+def test_bad_uses_of_fit(given, said):
+    with pytest.raises(ValueError, match=said):
+        MODELS["ranking"](**given).fit(X, Y)
+
+
+def test_limits_by_segment_share_what_a_look_has():
+    segments = np.where(np.arange(1650) % 2, "east", "west")
+    model = TauFPLClassifier(0.1, reg=1.0, tau_scale=1.0, looks=2, random_state=0).fit(X, Y, segments=segments)
+    assert model.evidence_.delta == 0.025
+    assert model.segments_.evidence[0].delta == pytest.approx(1 - (1 - 0.025) ** 0.5)
+    assert {each.looks for each in model.segments_.evidence} == {2}
+    model.recalibrate(X[:1500], segments=segments[:1500])
+    with pytest.raises(ValueError, match="is spent"):
+        model.recalibrate(X[:1500], segments=segments[:1500])
