@@ -158,6 +158,17 @@ def test_labels_beside_x_get_the_name_that_is_given(kind, tmp_path):
         to_sql(model)
 
 
+def test_labels_beside_x_in_a_column_that_is_a_feature_too():
+    X, y = payments(4000, "texts", 0)
+    encoder = TableEncoder().fit(X)
+    head = TauFPLClassifier(0.05, random_state=0, ranking="paper", reg=0.1, tau_scale=5.0)
+    model = make_pipeline(encoder, head.fit(encoder.transform(X), y, segments=X["region"]))
+    fresh, _ = payments(1500, "texts", 1, fresh=True)
+    expected = predicted(head, encoder.transform(fresh), fresh["region"]).tolist()
+    check_linear(model, fresh, expected, segment_column="region")
+    check_onnx(to_onnx(model, X, segment_column="region"), fed(fresh), expected)
+
+
 def test_a_column_by_its_position_and_one_that_the_encoder_drops():
     X, y = payments(4000, "numbers", 0)
     values, fresh = np.nan_to_num(X.to_numpy()), np.nan_to_num(payments(1500, "numbers", 1, True)[0].to_numpy())

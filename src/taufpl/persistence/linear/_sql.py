@@ -29,7 +29,7 @@ class Dialect:
     backslash: str = "\\"
     truth: tuple[str, str] = ("FALSE", "TRUE")
     casts: bool = True
-    text_type: str = "VARCHAR"
+    text_type: str = "VARCHAR(4000)"
 
     def name(self, value: str) -> str:
         """A quoted name."""

@@ -21,7 +21,7 @@ from taufpl.persistence.onnx._graph import OUTPUTS, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._scores import add_score
 from taufpl.persistence.onnx._steps import TensorVisitor
-from taufpl.persistence.onnx._thresholds import add_threshold
+from taufpl.persistence.onnx._thresholds import add_labels, add_threshold
 
 # The first version whose operators compare strings.
 _OPSET = 19
@@ -55,7 +55,7 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None, segment_colu
         Version of ONNX's operators, 19 or later; None is 19.
     segment_column : str, default=None
         Name of the input that holds the segment of a row, where the model was given labels of segments beside X:
-        doubles or strings, as the labels were.
+        doubles or strings, as the labels were (of truth values "true" and "false"). It may be a column of X.
 
     Returns
     -------
@@ -103,11 +103,11 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None, segment_colu
     graph = Graph(opset)
     rows, inputs = add_inputs(graph, unwrapped, X, None if segments is None else segments.column)
     visitor = TensorVisitor(graph)
-    labels = None if segments is None or segments.place is not None else segments.sample(rows.shape[0])
     try:
+        beside, labels = (None, None) if segments is None else add_labels(graph, unwrapped, segments, rows, inputs)
         shared = visit(unwrapped.steps, inputs, visitor)
         scores = [add_score(visitor, each, shared) for each in unwrapped.scorers]
-        threshold = add_threshold(visitor, unwrapped, segments, shared, labels)
+        threshold = add_threshold(visitor, unwrapped, segments, shared, beside)
     except ExportError:
         raise
     except ValueError as error:

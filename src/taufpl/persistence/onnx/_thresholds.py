@@ -10,7 +10,7 @@ from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import Encoding
 from taufpl.persistence._segments import SegmentLabels
 from taufpl.persistence._unwrap import UnwrappedModel, finite
-from taufpl.persistence.onnx._graph import Columns, ColumnTensor
+from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
 from taufpl.persistence.onnx._inputs import as_fed
 from taufpl.persistence.onnx._steps import TensorVisitor
 from taufpl.thresholding import MISSING_LEVEL
@@ -19,22 +19,41 @@ from taufpl.thresholding import MISSING_LEVEL
 _MOST_WHOLE = 2**53
 
 
-def add_threshold(
-    visitor: TensorVisitor, model: UnwrappedModel, segments: SegmentLabels | None, features: Columns, labels: Any
-) -> str:
-    """Add the threshold: a constant, or one of each row's segment, of shape (rows,).
+def add_labels(
+    graph: Graph, model: UnwrappedModel, segments: SegmentLabels, rows: Any, inputs: Columns
+) -> tuple[ColumnTensor | None, Any]:
+    """The labels of segments that stand beside what the classifier sees, as a tensor and for the rows of the sample.
 
-    The segment is a column of the features that the classifier sees, or an input beside them, of which `labels` are a
-    sample.
+    They are a column of X, or an input of their own, with labels of all segments as its sample. Both are None where the
+    classifier sees the labels itself.
+    """
+    if segments.place is not None:
+        return None, None
+    if model.named and segments.column in model.names:
+        (column,) = graph.take(inputs, [model.names.index(segments.column)])
+        return column, rows[segments.column]
+    labels = segments.sample(rows.shape[0])
+    return graph.input(segments.column, as_fed(labels.reshape(-1, 1))), labels
+
+
+def add_threshold(
+    visitor: TensorVisitor,
+    model: UnwrappedModel,
+    segments: SegmentLabels | None,
+    features: Columns,
+    beside: ColumnTensor | None,
+) -> str:
+    """Add the threshold: a constant, or that of each row's segment, of shape (rows,).
+
+    The labels of segments are those `beside` the features that the classifier sees, or one of these.
     """
     graph = visitor.graph
     if segments is None:
         return graph.constant(finite(model.threshold), "threshold")
     if segments.place is not None:
-        (column,) = graph.take(features, [segments.place])
-    else:
-        column = graph.input(segments.column, as_fed(labels.reshape(-1, 1)))
-    tensor = visitor.encode((column,), None, [_encoding(segments, column)])[0].name
+        (beside,) = graph.take(features, [segments.place])
+    assert beside is not None
+    tensor = visitor.encode((beside,), None, [_encoding(segments, beside)])[0].name
     return graph.add("Reshape", tensor, graph.constant(np.array([-1], dtype=np.int64)), hint="threshold")
 
 
