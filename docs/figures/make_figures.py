@@ -221,7 +221,7 @@ def operations() -> None:
     """What a plan for labels and NP-ROC look like, for a screen of docs/howto/budgets.md."""
     X, y = load_spambase(return_X_y=True, as_frame=True)
     is_first = ~X.duplicated()
-    X, new_X, y, new_y = train_test_split(X[is_first], y[is_first], test_size=0.5, random_state=0)
+    X, new_X, y, new_y = train_test_split(X[is_first], y[is_first], test_size=0.5, random_state=4)
     budget = alarm_budget(400, volume=20_000, base_rate=0.005)
     scorer = HistGradientBoostingClassifier(random_state=0)
     screen = NeymanPearsonClassifier(scorer, budget.tau, delta=budget.delta_threshold, random_state=0).fit(X, y)
