@@ -46,6 +46,9 @@ def test_fit_finds_the_tolerance_of_a_budget(place):
     text = succeed(*line).out
     assert "with 95% confidence, at most 600 alarms on a day of 10,000 rows" in text
     assert "What other budgets would find" in text
+    # The model file says where its tolerance comes from, after a recalibration, too.
+    succeed("recalibrate", place / "budget.skops", place / "new.csv")
+    assert "at most 600 alarms on a day of 10,000 rows" in succeed("info", place / "budget.skops").out
 
 
 def test_a_base_rate_from_the_labels_is_an_upper_bound(place):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from taufpl._records import read_record
 from taufpl._types import Array
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._output import confidence, percent, print_rows
@@ -15,6 +16,8 @@ from taufpl.estimators.strategies import most_held_out
 from taufpl.planning import AlarmBudget, alarm_budget
 from taufpl.thresholding import Evidence
 
+# The key under which documents, and the header of a model file, keep the budget.
+BUDGET = "budget"
 # Other budgets of the table, as multiples of the one that is asked for.
 _OTHERS = (0.5, 2.0)
 
@@ -93,20 +96,24 @@ def budget_record(budgets: Sequence[AlarmBudget], evidence: Sequence[Evidence]) 
         for each, found in ascending
     ]
     named = {**asdict(budget), "delta": budget.delta, "expected_alarms": budget.expected_alarms}
-    return {"budget": {**named, "recalls": table}}
+    return {BUDGET: {**named, "recalls": table}}
+
+
+def budget_promise(budget: AlarmBudget, guaranteed: bool) -> tuple[str, str]:
+    """A budget as a fact about a model, whose tolerance is proven or not."""
+    promise = (
+        f"with {confidence(budget.delta)}, at most {budget.alarms_per_day:,} alarms on a day of {budget.volume:,} "
+        f"rows; in the mean at most {budget.expected_alarms:,.0f}"
+    )
+    doubt = "" if guaranteed else "not promised, since the tolerance is not proven; aimed at: "
+    return BUDGET, doubt + promise
 
 
 def budget_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     """What is promised about the alarms of a day."""
-    budget = document.get("budget")
+    budget = document.get(BUDGET)
     if budget is None:
         return []
-    promise = (
-        f"with {confidence(budget['delta'])}, at most {budget['alarms_per_day']:,} alarms on a day of "
-        f"{budget['volume']:,} rows; in the mean at most {budget['expected_alarms']:,.0f}"
-    )
-    if not document["guaranteed"]:
-        promise = f"not promised, since the tolerance is not proven; aimed at: {promise}"
     shares = f"threshold {budget['delta_threshold']:.4g}, day {budget['delta_day']:.4g}"
     source = "as given"
     if budget["delta_base_rate"]:
@@ -116,7 +123,7 @@ def budget_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
             "traffic has fewer"
         )
     return [
-        ("budget", promise),
+        budget_promise(read_record(AlarmBudget, budget, BUDGET), document["guaranteed"]),
         ("base rate", f"at most {percent(budget['base_rate'])}, {source}"),
         ("delta", f"{budget['delta']:.4g}, shared: {shares}"),
     ]
@@ -124,7 +131,7 @@ def budget_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def print_budgets(document: dict[str, Any]) -> None:
     """The recall under other budgets, each by itself, where it was measured."""
-    rows = [row for row in document.get("budget", {}).get("recalls", []) if row["recall_interval"]]
+    rows = [row for row in document.get(BUDGET, {}).get("recalls", []) if row["recall_interval"]]
     if len(rows) < 2:
         return
     print_rows(

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from sklearn.exceptions import ConvergenceWarning
 
-from taufpl.cli._budget import BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
+from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
@@ -156,6 +156,8 @@ def _fit_file(
         rows = plan_training(source, options)
         # Before the fit, which overwrites the rows.
         record, seen = _record(rows), None if options.score else SeenRows(rows.X)
+        if budgets:
+            record[BUDGET] = asdict(budgets[0])
         negatives = training_negatives(rows, options.seed)
     read = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):

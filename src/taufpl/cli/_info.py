@@ -7,11 +7,14 @@ from dataclasses import asdict, replace
 from itertools import repeat
 from typing import Any
 
+from taufpl._records import read_record
+from taufpl.cli._budget import BUDGET, budget_promise
 from taufpl.cli._errors import note
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Model
 from taufpl.cli._output import confidence, looks_in_words, number, percent, print_json, print_rows
 from taufpl.estimators import StackedScorer, steps_and_last
+from taufpl.planning import AlarmBudget
 from taufpl.thresholding import ANY, Evidence, ThresholdRecord
 
 _VERSIONS = ("library_version", "sklearn_version", "numpy_version", "python_version", "format_version")
@@ -56,6 +59,7 @@ def model_record(model: LoadedModel) -> dict[str, Any]:
         "unproven_segments": list(getattr(getattr(head, "segments_", None), "unproven", ())),
         "negative_label": model.classes[0],
         "positive_label": model.classes[1],
+        BUDGET: training.get(BUDGET),
         **{name: training.get(name) for name in ("n_rows", "n_negative", "n_positive", "fingerprint")},
         "keeps_seen_rows": model.saved.seen is not None,
         "history": [asdict(each) for each in model.history],
@@ -126,6 +130,9 @@ def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]
                     f"{model.saved.header.python_version}"),
         ("size", f"{document['size_bytes']:,} bytes"),
     ]  # fmt: skip
+    if document[BUDGET] is not None:
+        proven = all(each.guaranteed for _, each in limits_of(model.head))
+        facts.append(budget_promise(read_record(AlarmBudget, document[BUDGET], BUDGET), proven))
     if document["unproven_segments"]:
         facts.append(("not proven for", ", ".join(document["unproven_segments"])))
     return facts

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from taufpl.cli._budget import BUDGET
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import note
 from taufpl.cli._info import in_words
@@ -23,7 +24,7 @@ from taufpl.inspection import TYPICAL_NEGATIVES
 from taufpl.persistence import save_model
 
 # What a header says that only the fit could know.
-_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", TYPICAL_NEGATIVES)
+_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", BUDGET, TYPICAL_NEGATIVES)
 
 
 def recalibrate_command(
