@@ -27,7 +27,7 @@ from taufpl.estimators import steps_and_last
 # Entries of the record of a model that are compared one by one.
 _COMPARED = (
     "model", "scorer", "preprocessing", "tau", "delta", "looks", "threshold_strategy", "target", "group", "time",
-    "n_negative", "n_positive",
+    "segment", "n_negative", "n_positive",
 )  # fmt: skip
 # What a fitted scorer has learned, whatever its class: nothing that a recalibration changes.
 _LEARNED = ("estimators_", "coef_", "support_vectors_", "dual_coef_", "gamma_")
@@ -160,7 +160,7 @@ def _plain(value: Any) -> Any:
 def _thresholds(model: LoadedModel) -> Iterator[tuple[str, float]]:
     """Thresholds by segment, or by tolerance."""
     for name, evidence in limits_of(model.head):
-        yield (name if hasattr(model.head, "segments_") else f"{name}, at {evidence.tau:g}"), evidence.threshold
+        yield (name if model.limits is not None else f"{name}, at {evidence.tau:g}"), evidence.threshold
 
 
 def _learned(model: LoadedModel) -> str:

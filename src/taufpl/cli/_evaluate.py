@@ -16,6 +16,7 @@ from taufpl.cli._options import BaseRateRange, By, ChunkRows, Data, Json, Model,
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
 from taufpl.cli._row_reader import CHUNK_ROWS, RowReader
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
+from taufpl.cli._segments import UnseenSegments
 from taufpl.estimators import ScoreScreen
 from taufpl.planning import precision_at, precision_lower_bound
 from taufpl.preprocessing import UnseenCounter
@@ -46,14 +47,16 @@ def evaluate_command(
     then exit code 3 says that the tolerance is provably broken over all rows or in a level.
     """
     file, loaded = find_data_file(data), open_model(model)
+    by = by or loaded.layout.segment
     reader = loaded.labelled_reader(file, target, group_column(file, loaded), by)
-    seen, unseen = SeenCounter(file, loaded), loaded.unseen_counter()
-    rows_by, n_known = _count(loaded, reader, seen, unseen, chunk_rows)
+    seen, unseen, unlimited = SeenCounter(file, loaded), loaded.unseen_counter(), loaded.unseen_segments()
+    rows_by, n_known = _count(loaded, reader, seen, unseen, unlimited, chunk_rows)
     found, tally = seen.note(), rows_by.whole
     only_fresh = ((found.n_seen and found.separable) or n_known > 0) and tally[0, :, 0].sum() > 0
     tally = tally[0] if only_fresh else tally.sum(axis=0)
     may_be_training = _check(file, loaded, tally, found.n_seen)
     note_unseen(file, unseen)
+    unlimited.note(file)
     delta = loaded.delta if delta is None else delta
     document = {
         **_measure(loaded, tally, delta),
@@ -61,13 +64,14 @@ def evaluate_command(
         "n_seen_before": found.n_seen,
         "n_known_group": n_known,
         "unseen": unseen.record(),
+        "unseen_segments": unlimited.record(),
     }
     why, may_be_kept = _verdict(document), not (may_be_training or ((found.n_seen or n_known) and not only_fresh))
     if document["verdict"] != "broken" and not may_be_kept:
         document["verdict"], why = "open", "open: the model has seen these rows, or some of them"
     facts = _facts(document, why)
     if by is not None:
-        rates = rows_by.rates(bool(only_fresh), lambda _: loaded.tau, delta)
+        rates = rows_by.rates(bool(only_fresh), loaded.tolerance_of(by), delta)
         verdicts = ["open" if each.verdict == "kept" and not may_be_kept else each.verdict for each in rates]
         document["by"] = levels_record(by, rates, verdicts, delta)
         facts.append((f"by {by}", _by_in_words(document["by"])))
@@ -75,7 +79,12 @@ def evaluate_command(
 
 
 def _count(
-    model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: UnseenCounter, chunk_rows: int
+    model: LoadedModel,
+    reader: RowReader,
+    seen: SeenCounter,
+    unseen: UnseenCounter,
+    unlimited: UnseenSegments,
+    chunk_rows: int,
 ) -> tuple[LevelTally, int]:
     """Count the rows of a file, one of each group, and those of known groups."""
     tally, counted, n_known = LevelTally(), set[tuple[str, int]](), 0
@@ -88,6 +97,7 @@ def _count(
             tally.add(levels, is_seen[counting], is_flagged[counting], rows.labels[counting])
             n_known += int(known.sum())
             unseen.update(rows.X)
+            unlimited.update(rows.segments)
             tell(f"{rows.start + len(rows):,} rows")
     return tally, n_known
 

@@ -37,6 +37,8 @@ from taufpl.cli._options import (
     Positive,
     Score,
     Seed,
+    Segment,
+    TauFor,
     TauOrBudget,
     Threshold,
     TrainingTarget,
@@ -61,6 +63,7 @@ from taufpl.cli._own_scores import refuse_beside_score, threshold_text
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._reasons import training_negatives, typical_record
 from taufpl.cli._seen import GROUPS, record_groups
+from taufpl.cli._segments import limits_record, print_limits, refuse_beside_segment, tolerances_of
 from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step
 from taufpl.estimators.screening import watching
@@ -98,6 +101,8 @@ def fit_command(
     positive: Positive = None,
     drop: Drop = None,
     group: Group = None,
+    segment: Segment = None,
+    tau_for: TauFor = None,
     time_column: Annotated[
         str | None,
         typer.Option("--time", help="A column that says when a row came: the latest negatives choose the threshold."),
@@ -120,6 +125,9 @@ def fit_command(
         raise CommandLineError("--lower-is-positive is about the column of --score, which is not given.")
     if reg != "cv" and model not in ("paper", "kernel"):
         raise CommandLineError(f"--reg {reg} is the penalty of --model paper and kernel; --model {model} has none.")
+    tolerances = tolerances_of(segment, tau_for or ())
+    if segment is not None:
+        refuse_beside_segment(model, threshold, alarms_per_day)
     check_output(output, data)
     if time_column is not None and threshold != "auto" and not STRATEGIES[threshold].holds_out:
         able = " or ".join(["auto", *(name for name, strategy in STRATEGIES.items() if strategy.holds_out)])
@@ -128,7 +136,7 @@ def fit_command(
         )
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,
-        score=score, lower_is_positive=lower_is_positive,
+        score=score, lower_is_positive=lower_is_positive, segment=segment, tau_for=tolerances,
         tau=_USUAL_TAU if tau is None else tau, delta=delta, looks=looks, threshold=threshold, model=model,
         effort=effort_for(effort, [model]), reg=reg,
         holdout="auto" if holdout is None else holdout, seed=seed, jobs=jobs,
@@ -137,6 +145,7 @@ def fit_command(
     document, layout = _fit_file(data, output, options, budget)
     print_result(document, as_json, f"{output}: {model}", _facts(document))
     if not as_json:
+        print_limits(document, segment)
         print_budgets(document)
         print_leaderboard(document)
         if score is None:
@@ -184,6 +193,8 @@ def _fit_file(
         "lower_is_positive": options.lower_is_positive,
         **leaderboard_record(head, options),
         **budget_record(budgets, others.evidence),
+        **limits_record(head),
+        "segment": options.segment,
         "group": options.group,
         "time": options.time,
         "columns": record["layout"]["columns"],
@@ -253,13 +264,19 @@ def _notes(caught: list[warnings.WarningMessage]) -> list[str]:
 
 def _guarantee(document: dict[str, Any]) -> str:
     """Whether the guarantee is proven, and if not, why."""
-    promise = f"P(FPR > {percent(document['tau'])}) <= {document['delta']:g}"
+    limit = percent(document["tau"]) if document["segment"] is None else f"tolerance, in any {document['segment']}"
+    promise = f"P(FPR > {limit}) <= {document['delta']:g}"
     if document["group"] is not None:
         promise += f", FPR being that of a random negative of a random {document['group']}"
     promise += looks_in_words(document["looks"])
     if document["guaranteed"]:
         return f"yes: {promise}"
     return f"no: {'; '.join(document['caveats']) or f'{promise} is aimed at, not proven'}"
+
+
+def _tolerances(document: dict[str, Any]) -> str:
+    taus = sorted({each["tau"] for each in document.get("limits", ())}) or [document["tau"]]
+    return percent(taus[0]) if len(taus) == 1 else f"{percent(taus[0])} to {percent(taus[-1])} by {document['segment']}"
 
 
 def _recall(document: dict[str, Any]) -> str:
@@ -276,12 +293,12 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("rows", f"{document['n_negative']:,} negative ({document['negative_label']}), "
                  f"{document['n_positive']:,} positive ({document['positive_label']})"),
-        ("tolerance", f"{percent(document['tau'])}, threshold by {document['threshold_strategy']}"),
+        ("tolerance", f"{_tolerances(document)}, threshold by {document['threshold_strategy']}"),
         *budget_facts(document),
         *fpr_facts(document),
         ("recall", _recall(document)),
         np_score_fact(document["np_score"]),
-        ("threshold", threshold_text(document)),
+        ("threshold", f"one for each {document['segment']}" if document["segment"] else threshold_text(document)),
     ]  # fmt: skip
     if gap is not None and not math.isnan(gap):
         facts.append(("gap", f"{number(gap)}: the objective of the ranking is within this share of its minimum"))

@@ -65,7 +65,7 @@ def model_record(model: LoadedModel) -> dict[str, Any]:
         "history": [asdict(each) for each in model.history],
         "columns": [{"name": each.name, "kind": each.kind, "note": each.note} for each in model.layout.columns],
         "n_columns": model.layout.n_columns or len(model.layout.columns),
-        **{name: getattr(model.layout, name) for name in ("target", "group", "time")},
+        **{name: getattr(model.layout, name) for name in ("target", "group", "time", "segment")},
         "versions": {name: getattr(header, name) for name in _VERSIONS},
     }
 
@@ -123,7 +123,7 @@ def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]
         ("fitted on", ", ".join(training) or "not known"),
         ("threshold by", str(document["threshold_strategy"])),
         ("delta", _delta_in_words(document)),
-        *[(name, str(document[name])) for name in ("target", "group", "time") if document[name]],
+        *[(name, str(document[name])) for name in ("target", "group", "time", "segment") if document[name]],
         ("record of rows seen", "yes" if document["keeps_seen_rows"] else "no"),
         ("written", f"{document['created']} by taufpl {model.saved.header.library_version}, scikit-learn "
                     f"{model.saved.header.sklearn_version}, NumPy {model.saved.header.numpy_version}, Python "

@@ -30,6 +30,7 @@ class Layout:
     zero_based: bool = False  # whether the indices of LIBSVM's text begin at 0
     group: str | None = None
     time: str | None = None
+    segment: str | None = None  # the column with the labels of segments, where the model has limits by segment
     n_rows: int = 0  # rows that ranges and missing values were counted on; 0 in older model files
 
     @property
@@ -98,11 +99,21 @@ def layout_of(header: ModelHeader, model: Any) -> Layout:
     if encoders and all(each.columns_ for each in encoders):
         plans = zip(*(each.columns_ for each in encoders), strict=True)
         n_rows = min(int(last_step(each.parts_[0][1]).n_samples_seen_) for each in encoders)
-        return FoundLayout(tuple(map(_joined, plans)), None, n_rows=n_rows)
+        columns = tuple(map(_joined, plans))
+        return FoundLayout(columns, None, segment=_segment_of(model, columns), n_rows=n_rows)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{place}" for place in range(int(getattr(model, "n_features_in_", 0)))]
-    return FoundLayout(tuple(ColumnPlan(str(name), "open") for name in names), None)
+    columns = tuple(ColumnPlan(str(name), "open") for name in names)
+    return FoundLayout(columns, None, segment=_segment_of(model, columns))
+
+
+def _segment_of(model: Any, columns: tuple[ColumnPlan, ...]) -> str | None:
+    """The column of X with the labels of segments, of a model that takes X as it is."""
+    which = getattr(model, "segments", None)
+    if isinstance(which, int):
+        return columns[which].name if which < len(columns) else None
+    return which if isinstance(which, str) else None
 
 
 def _encoders(model: Any) -> list[TableEncoder]:

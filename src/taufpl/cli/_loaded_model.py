@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +18,20 @@ from taufpl.cli._errors import CommandLineError, note
 from taufpl.cli._layout import Layout, layout_of
 from taufpl.cli._pipelines import transformers
 from taufpl.cli._row_reader import RowBatch, RowReader
+from taufpl.cli._segments import UnseenSegments, as_numbers
 from taufpl.estimators import last_step, steps_and_last, transformed
-from taufpl.exceptions import ModelFileError
+from taufpl.exceptions import ModelFileError, UnseenSegmentWarning
 from taufpl.persistence import SavedModel, load_model
 from taufpl.preprocessing import LevelEncoder, TableEncoder, TrainingColumn, UnseenCounter
-from taufpl.thresholding import FIT, RECALIBRATE, USUAL_DELTA, ThresholdRecord
+from taufpl.thresholding import (
+    FIT,
+    OTHERS,
+    RECALIBRATE,
+    USUAL_DELTA,
+    SegmentThresholds,
+    ThresholdRecord,
+    level_text,
+)
 
 # Remarks on one file that are printed; of the others only their number.
 _MOST_REMARKS = 5
@@ -56,8 +67,30 @@ class LoadedModel:
 
     @property
     def tau(self) -> float:
-        """The strictest tolerance."""
-        return float(np.min(self.head.tau))
+        """The strictest of several tolerances; of those by segment the loosest, which all rows together keep."""
+        return float(np.min(self.head.tau) if self.limits is None else self.head.evidence_.tau)
+
+    @property
+    def limits(self) -> SegmentThresholds | None:
+        """The limits by segment, where the model has some."""
+        found: SegmentThresholds | None = self.head.segments_
+        return found
+
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """The tolerances of a model with segments by canonical name, "others" being all that are not named."""
+        tau = self.head.tau
+        given = tau if isinstance(tau, Mapping) else {OTHERS: tau}
+        return {level_text(name): float(each) for name, each in given.items()}
+
+    def tolerance_of(self, column: str) -> Callable[[str], float]:
+        """The tolerance of a level of a column: of the model's segments their own, else that of all rows."""
+        if self.limits is None or column != self.layout.segment:
+            return lambda _: self.tau
+        known = self.tolerances
+        # A segment that nobody has named is held to the strictest.
+        rest = known.get(OTHERS, min(known.values()))
+        return lambda level: known.get(level, rest)
 
     @property
     def delta(self) -> float:
@@ -68,7 +101,7 @@ class LoadedModel:
     def scores(self, rows: RowBatch) -> Vector:
         """Score minus threshold: above 0 exactly where the decision is positive."""
         try:
-            scores = np.asarray(self.model.decision_function(rows.X), dtype=np.float64)
+            scores = np.asarray(self._decisions(rows), dtype=np.float64)
         except ValueError as error:
             # The model counts the rows that it is given from 0.
             raise ValueError(f"in the rows from {rows.start + 1:,} on: {error}") from error
@@ -77,6 +110,24 @@ class LoadedModel:
             row = rows.start + int(is_nan.argmax()) + 1
             raise ValueError(f"row {row:,}: its score is not a number; are its values too large? Leave the row out.")
         return scores
+
+    def _decisions(self, rows: RowBatch) -> Any:
+        if self.limits is None:
+            return self.model.decision_function(rows.X)
+        steps, head = steps_and_last(self.model)
+        with warnings.catch_warnings():
+            # Commands count these rows, and say so once.
+            warnings.simplefilter("ignore", UnseenSegmentWarning)
+            return head.decision_function(transformed(steps, rows.X), segments=self._segments(rows))
+
+    def _segments(self, rows: RowBatch) -> Array:
+        """The segment of each row."""
+        if rows.segments is None:
+            raise ValueError(
+                f"{self.path}: has a threshold for each segment, and was given the segments beside X: no column is "
+                "known that holds them. Fit it by taufpl fit --segment, or name a column of X by segments=."
+            )
+        return rows.segments
 
     def labels(self, rows: RowBatch) -> Array | None:
         """The labels of rows as the model knows them; None where none were read."""
@@ -100,6 +151,9 @@ class LoadedModel:
         steps, head = steps_and_last(self.model)
         head.threshold_history_ = self.history
         given = {"groups": rows.ids, "restart": restart, "source": source}
+        if self.limits is not None:
+            labels = self._segments(rows)
+            given["segments"] = as_numbers(labels) if self.limits.is_number else labels
         head.recalibrate(transformed(steps, rows.X), self.labels(rows), **given)
 
     def labelled_reader(
@@ -114,6 +168,10 @@ class LoadedModel:
         if level_column is not None and level_column == target:
             raise CommandLineError(f"--by {level_column} is the target.")
         return RowReader(file, self.layout, self.classes, target, id_column, level_column)
+
+    def unseen_segments(self) -> UnseenSegments:
+        """A counter of rows of segments without a proven limit."""
+        return UnseenSegments(self.limits)
 
     def unseen_counter(self) -> UnseenCounter:
         """A counter of values that the training rows never had.

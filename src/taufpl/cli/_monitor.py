@@ -18,6 +18,7 @@ from taufpl.cli._monitor_state import MonitorState, Watch, go_on, new_state, rea
 from taufpl.cli._options import ChunkRows, Json, Model, OtherDelta, OtherTau, Target
 from taufpl.cli._output import check_output, percent, working
 from taufpl.cli._row_reader import RowBatch, RowReader
+from taufpl.cli._segments import UnseenSegments
 from taufpl.cli._tables import arrow
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 from taufpl.preprocessing import UnseenCounter
@@ -60,7 +61,8 @@ def monitor_command(
     negatives, on average. Exit code 3 says that either was raised, and the output says which; 0 that the rows ended
     without one. Rows of stdin are evaluated as they come, one a line.
 
-    With --by each level of a column has both alarms, too, and all together are wrong as rarely as said. With --state a
+    With --by, and for the segments of a model that has some, each level of a column has both alarms, too, and all
+    together are wrong as rarely as said. With --state a
     file is read to its end, and the monitor is kept for the next call; an alarm stays, and with it exit code 3, until
     --reset, or until the model changes.
     """
@@ -70,6 +72,7 @@ def monitor_command(
     elif reset:
         raise CommandLineError("--reset is for --state FILE, in which a monitor is kept.")
     loaded = open_model(model)
+    by = by or loaded.layout.segment
     watch: Watch = _new_watch(loaded, by, tau, delta, run_length)
     reader = loaded.labelled_reader(file, target, event, by)
     if event is not None and not file.is_table:
@@ -77,9 +80,10 @@ def monitor_command(
     kept = None
     if state is not None:
         watch, kept = _resumed(state, reset, new_state(model, event, by), watch)
-    call = _Call(loaded, watch, state, kept, loaded.unseen_counter())
+    call = _Call(loaded, watch, state, kept, loaded.unseen_counter(), loaded.unseen_segments())
     call.read(reader, chunk_rows)
     note_unseen(file, call.unseen)
+    call.unlimited.note(file)
     document = {
         "n_rows": call.n_rows,
         "n_negative_rows": call.n_negative_rows,
@@ -87,6 +91,7 @@ def monitor_command(
         **watch_record(watch, by),
         "state": call.state_record(),
         "unseen": call.unseen.record(),
+        "unseen_segments": call.unlimited.record(),
     }
     print_watch(document, watch, file.name, as_json)
     if watch.alarm or watch.change:
@@ -97,8 +102,13 @@ def _new_watch(
     model: LoadedModel, by: str | None, tau: float | None, delta: float | None, run_length: float | None
 ) -> Watch:
     """A monitor that has seen nothing."""
-    tau, delta = model.tau if tau is None else tau, model.delta if delta is None else delta
-    return FPRMonitor(tau, delta, run_length) if by is None else SegmentMonitor(tau, delta, run_length)
+    delta = model.delta if delta is None else delta
+    if by is None:
+        return FPRMonitor(model.tau if tau is None else tau, delta, run_length)
+    if model.limits is None or by != model.layout.segment:
+        return SegmentMonitor(model.tau if tau is None else tau, delta, run_length)
+    segments = (*model.limits.members, *model.limits.unproven)
+    return SegmentMonitor(model.tolerances if tau is None else tau, delta, run_length, segments)
 
 
 def _resumed(path: Path, reset: bool, fresh: MonitorState, watch: Watch) -> tuple[Watch, MonitorState]:
@@ -116,6 +126,7 @@ class _Call:
     path: Path | None  # of the state
     state: MonitorState | None
     unseen: UnseenCounter
+    unlimited: UnseenSegments
     n_rows: int = 0
     n_negative_rows: int = 0
 
@@ -137,6 +148,7 @@ class _Call:
             self._feed(rows)
             self.n_rows += len(rows)
             self.unseen.update(rows.X)
+            self.unlimited.update(rows.segments)
             whole = whole_of(self.watch)
             tell(f"{whole.n_seen:,} negatives, FPR {percent(whole.fpr)}")
             if stops and _raised(self.watch) != before:

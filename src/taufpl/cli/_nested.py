@@ -92,7 +92,7 @@ def _evaluate_fold(source: SourceRows, options: FitOptions, held_out: Mask) -> t
     rows = np.flatnonzero(~held_out)
     y = source.y[rows]
     groups = None if source.groups is None else source.groups[rows]
-    train = rows_that_train(source.file, options, y, source.positive, groups, None)
+    train = rows_that_train(replace(source, columns=None, y=y, groups=groups, times=None), options)
     # A copy of the record, not of the rows: planning gives up what it holds.
     planned = plan_rows(replace(source), options, rows if train is None else rows[train])
     part = FitRows(safe_indexing(planned.X, rows), y, planned.layout, source.positive, groups, train=train)

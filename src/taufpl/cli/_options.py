@@ -12,7 +12,7 @@ import typer
 from taufpl.cli._pipelines import MODELS, USUAL_EFFORT
 from taufpl.estimators.screening import EFFORTS
 from taufpl.estimators.strategies import STRATEGIES
-from taufpl.thresholding import ANY
+from taufpl.thresholding import ANY, level_text
 
 # A guarantee at a tolerance takes more than 3 / tau negatives: below this one there are no such files.
 _LEAST_TAU = 1e-12
@@ -76,6 +76,21 @@ def _tolerance(value: str | float) -> float:
             f"{3.0 / _LEAST_TAU:,.0f} negatives."
         )
     return tau
+
+
+class SegmentTolerance(NamedTuple):
+    """A segment, as canonical text, and its tolerance."""
+
+    segment: str
+    tau: float
+
+
+def _segment_tolerance(value: str) -> SegmentTolerance:
+    """NAME=SHARE; the name may have an equals sign in it."""
+    name, equals, share = value.rpartition("=")
+    if not equals or not name.strip():
+        raise typer.BadParameter(f"must be a segment and its tolerance, such as EU=0.005; got {value!r}.")
+    return SegmentTolerance(level_text(name), _tolerance(share))
 
 
 def _one_of(names: Iterable[str]) -> Callable[[str], str]:
@@ -225,6 +240,19 @@ Drop = Annotated[list[str] | None, typer.Option("--drop", help="Leave this colum
 Group = Annotated[
     str | None,
     typer.Option("--group", help="A column whose equal values say which rows belong together: a customer, a device."),
+]
+Segment = Annotated[
+    str | None,
+    typer.Option("--segment", help="A column: each of its levels gets a threshold, and all tolerances hold together."),
+]
+TauFor = Annotated[
+    list[SegmentTolerance] | None,
+    _option(
+        "--tau-for",
+        "Tolerance of one segment; may be given several times. --tau is that of all others.",
+        _segment_tolerance,
+        "NAME=SHARE",
+    ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", callback=_jobs, help="Fits at the same time; -1 for all cores.")]
 TrainingTarget = Annotated[

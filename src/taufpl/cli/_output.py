@@ -97,8 +97,8 @@ def percent(rate: float | None) -> str:
 
 
 def confidence(delta: float) -> str:
-    """The confidence of a bound that fails with probability delta, in all its digits: 99.9% is not 100%."""
-    return f"{100.0 * (1.0 - delta):.12g}% confidence"
+    """The confidence of a bound that fails with probability delta, to three digits of delta: 99.9% is not 100%."""
+    return f"{100.0 - float(f'{100.0 * delta:.3g}'):.12g}% confidence"
 
 
 def number(value: float | None) -> str:

@@ -46,7 +46,8 @@ def plan_scores(
     if name == options.group:
         raise CommandLineError(f"--score {name} is the column of --group.")
     scores = _read_scores(file, name, table.column(name))
-    _check_enough(file, options, is_negative, groups)
+    if options.segment is None:
+        _check_enough(file, options, is_negative, groups)
     columns = tuple(
         ColumnPlan(name, "number", low=float(scores.min()), high=float(scores.max()))
         if each == name
@@ -54,7 +55,7 @@ def plan_scores(
         for each in table.column_names
         if each != options.target
     )
-    layout = Layout(columns, options.target, group=options.group, n_rows=scores.size)
+    layout = Layout(columns, options.target, group=options.group, segment=options.segment, n_rows=scores.size)
     return frame_of(scores[:, np.newaxis], [name], {}), layout
 
 

@@ -25,7 +25,7 @@ from taufpl.estimators import (
     TauFPLClassifier,
 )
 from taufpl.preprocessing import encoding_parts
-from taufpl.thresholding import USUAL_DELTA
+from taufpl.thresholding import OTHERS, USUAL_DELTA
 
 # Models of the command: the stack, which does its own preprocessing; the rankings of this library; and scorers of
 # scikit-learn that get a threshold of this library.
@@ -45,7 +45,9 @@ class FitOptions:
     time: str | None = None
     score: str | None = None  # a column of scores, of which a threshold is all that is fitted
     lower_is_positive: bool = False
+    segment: str | None = None  # a column; each of its levels has a threshold
     tau: float
+    tau_for: tuple[tuple[str, float], ...] = ()  # tolerances of segments, by canonical name
     delta: float = USUAL_DELTA
     looks: int | str = 1
     threshold: str = "auto"
@@ -55,6 +57,11 @@ class FitOptions:
     holdout: float | str = "auto"
     seed: int = 0
     jobs: int = 1
+
+    @property
+    def tolerances(self) -> float | dict[str, float]:
+        """The tolerance, or those by segment."""
+        return {**dict(self.tau_for), OTHERS: self.tau} if self.tau_for else self.tau
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,12 @@ class FitRows:
     groups: Array | None = None
     times: Array | None = None
     train: RowIndices | None = None  # the rows that the scorer learns from; None: all
+    segments: Array | None = None
+
+    def beside(self) -> dict[str, Any]:
+        """What a fit takes beside X and y."""
+        given = {"groups": self.groups, "order": self.times, "segments": self.segments}
+        return {name: each for name, each in given.items() if each is not None}
 
 
 def effort_for(wanted: str | None, models: Iterable[str]) -> str:
@@ -92,12 +105,12 @@ def fit(data: FitRows, options: FitOptions) -> Any:
     """
     screen = screen_for(data.positive, options)
     if options.score is not None:
-        return screen.fit(data.X, data.y, groups=data.groups)
+        return screen.fit(data.X, data.y, **data.beside())
     if options.model in RANKINGS:
         return _fit_in_place(data, options, screen)
     if options.model != "auto":
         screen.set_params(estimator=Pipeline([*_steps(data.layout, options), ("scorer", screen.estimator)]))
-    return screen.fit(data.X, data.y, groups=data.groups, order=data.times)
+    return screen.fit(data.X, data.y, **data.beside())
 
 
 def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
@@ -115,7 +128,7 @@ def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
             X = step.transform(X)
         # Only here the rows were ours to overwrite.
         _overwrite(step, False)
-    return Pipeline([*steps, ("screen", screen.fit(X, data.y, groups=data.groups, order=data.times))])
+    return Pipeline([*steps, ("screen", screen.fit(X, data.y, **data.beside()))])
 
 
 def screen_for(positive: Any, options: FitOptions) -> Any:
@@ -123,7 +136,7 @@ def screen_for(positive: Any, options: FitOptions) -> Any:
     if options.score is not None:
         return ScoreScreen(
             options.score,
-            options.tau,
+            options.tolerances,
             delta=options.delta,
             looks=options.looks,
             higher_is_positive=not options.lower_is_positive,
@@ -131,7 +144,7 @@ def screen_for(positive: Any, options: FitOptions) -> Any:
             random_state=options.seed,
         )
     shared = {
-        "tau": options.tau,
+        "tau": options.tolerances,
         "threshold": options.threshold,
         "delta": options.delta,
         "looks": options.looks,

@@ -23,6 +23,8 @@ from taufpl.cli._tables import arrow
 
 # The columns that every file of decisions has.
 _OWN = ("score", "decision")
+# The column that decisions of models with segments have beside these.
+_SEGMENT = "segment"
 
 
 def predict_command(
@@ -67,7 +69,8 @@ def predict_command(
         raise ValueError(f"{output}: decisions are written as .csv or .parquet.")
     loaded = open_model(model)
     reasons = ReasonColumns(loaded, n_reasons)
-    unseen, name = loaded.unseen_counter(), _id_name(id_column, [*_OWN, *reasons.names])
+    unseen, unlimited = loaded.unseen_counter(), loaded.unseen_segments()
+    name = _id_name(id_column, [*_OWN, *([] if loaded.limits is None else [_SEGMENT]), *reasons.names])
     is_csv = output.suffix.lower() == ".csv"
     open_writer, writer = arrow(".csv").CSVWriter if is_csv else arrow(".parquet").ParquetWriter, None
     n_rows = n_positive = n_guarded = 0
@@ -80,9 +83,11 @@ def predict_command(
             writer = writer or stack.enter_context(open_writer(draft, table.schema))
             writer.write_table(table)
             unseen.update(rows.X)
+            unlimited.update(rows.segments)
             n_rows, n_positive = n_rows + len(rows), n_positive + found
             tell(f"{n_rows:,} rows")
     note_unseen(file, unseen)
+    unlimited.note(file)
     if n_guarded:
         note(
             f"{output}: {n_guarded:,} texts begin as a formula does and have an apostrophe before them; "
@@ -99,6 +104,7 @@ def predict_command(
         "positive_label": positive,
         "negative_label": negative,
         "unseen": unseen.record(),
+        "unseen_segments": unlimited.record(),
     }
     facts = [("rows", f"{n_rows:,}"), (f"decided {positive}", f"{n_positive:,} ({percent(share)})")]
     print_result(document, as_json, str(output), facts)
@@ -124,5 +130,8 @@ def _decide(
     first = pa.array(np.arange(rows.start + 1, rows.start + len(rows) + 1)) if rows.ids is None else rows.ids
     labels = pa.array(model.classes)
     decisions = labels.take(pa.array(is_positive.astype(np.int8)))
-    columns = [first, pa.array(scores), decisions, *reasons.of(rows, is_positive, tell)]
-    return pa.table(columns, names=[name, *_OWN, *reasons.names]), int(is_positive.sum())
+    columns = {name: first, **dict(zip(_OWN, (pa.array(scores), decisions), strict=True))}
+    if model.limits is not None:
+        columns[_SEGMENT] = pa.array(rows.segments, pa.string())
+    columns |= dict(zip(reasons.names, reasons.of(rows, is_positive, tell), strict=True))
+    return pa.table(columns), int(is_positive.sum())

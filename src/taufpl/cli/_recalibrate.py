@@ -18,6 +18,7 @@ from taufpl.cli._options import Json, Model, Target
 from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
 from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
+from taufpl.cli._segments import limits_record, print_limits
 from taufpl.cli._tables import read_names
 from taufpl.estimators import next_threshold
 from taufpl.inspection import TYPICAL_NEGATIVES
@@ -70,6 +71,7 @@ def recalibrate_command(
         "threshold_before": before,
         "threshold": loaded.head.threshold_,
         "n_seen_before": n_seen,
+        **limits_record(loaded.head),
     }
     facts = [
         ("threshold", f"{number(before)} before, {number(document['threshold'])} now"),
@@ -80,6 +82,8 @@ def recalibrate_command(
         ("guaranteed", f"{'yes' if document['guaranteed'] else 'no'}: {in_words(found)}"),
     ]
     print_result(document, as_json, str(path), facts)
+    if not as_json:
+        print_limits(document, loaded.layout.segment)
 
 
 def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader:
@@ -97,7 +101,7 @@ def _recalibrate(
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
     n_negative = int(is_negative.sum()) if rows.ids is None else np.unique(rows.ids[is_negative]).size
     delta, needed = next_threshold(model.head, restart)
-    if n_negative < needed:
+    if n_negative < needed and model.limits is None:
         what = "negatives" if rows.ids is None else "groups with negatives"
         unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
         raise ValueError(

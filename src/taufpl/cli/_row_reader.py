@@ -36,6 +36,7 @@ class RowBatch:
     ids: Any  # a pyarrow array, or None
     start: int  # number of rows before the first of these
     levels: Array | None = None  # canonical texts of the column that was asked for
+    segments: Array | None = None  # canonical texts of the column of the model's segments
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -43,9 +44,10 @@ class RowBatch:
     def take(self, kept: Mask) -> RowBatch:
         """Some of the rows, by a mask."""
         places = np.flatnonzero(kept)
-        parts = self.labels, self.ids, self.levels
-        labels, ids, levels = (None if each is None else each.take(places) for each in parts)
-        return replace(self, X=safe_indexing(self.X, places), labels=labels, ids=ids, levels=levels)
+        parts = self.labels, self.ids, self.levels, self.segments
+        labels, ids, levels, segments = (None if each is None else each.take(places) for each in parts)
+        X = safe_indexing(self.X, places)
+        return replace(self, X=X, labels=labels, ids=ids, levels=levels, segments=segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class RowReader:
         elif self.id_column is not None or self.level_column is not None:
             option = f"--by {self.level_column}" if self.id_column is None else f"--id {self.id_column}"
             raise CommandLineError(f"{option}: the columns of a {self.file.format} file have no names.")
+        elif self.layout.segment is not None:
+            raise ValueError(
+                f"{self.file.name}: must be a table with the column {self.layout.segment!r}, the segment of each row."
+            )
         else:
             parts = self._stream_matrix(rows)
         is_empty = True
@@ -87,14 +93,19 @@ class RowReader:
             X = vstack([part.X for part in parts], format="csr")
         else:
             X = require("pandas", "cli", "to hold tables").concat([part.X for part in parts], ignore_index=True)
-        found = [part.labels for part in parts if part.labels is not None]
         ids = None if self.id_column is None else np.concatenate([np.asarray(each.ids, object) for each in parts])
         if ids is not None and any(each is None for each in ids):
             raise ValueError(
                 f"{self.file.name}: column {self.id_column!r} has no value in some rows. Fill them, or leave them out."
             )
-        levels = None if self.level_column is None else np.concatenate([part.levels for part in parts])
-        rows = RowBatch(X, np.concatenate(found) if found else None, ids, 0, levels)
+        rows = RowBatch(
+            X,
+            _joined([part.labels for part in parts]),
+            ids,
+            0,
+            _joined([part.levels for part in parts]),
+            _joined([part.segments for part in parts]),
+        )
         if rows.labels is None or (rows.labels >= 0).all():
             return rows
         labelled = rows.take(rows.labels >= 0)
@@ -124,9 +135,10 @@ class RowReader:
             raise ValueError(f"{self.file.name}: the model was fitted on sparse data; give it rows as .svm or .npz.")
         check_names(self.file, names)
         types = self.layout.types()
-        named = (self.target if self.classes else None, self.id_column, self.level_column)
+        named = (self.target if self.classes else None, self.id_column, self.level_column, self.layout.segment)
         others = [name for name in named if name is not None]
-        check_present(self.file, names, list(types), why=", which the model needs")
+        segment = [] if self.layout.segment is None else [self.layout.segment]
+        check_present(self.file, names, [*types, *segment], why=", which the model needs")
         check_present(self.file, names, others)
         known = {column.name for column in self.layout.columns} | {*others, self.layout.target}
         extra = [name for name in names if name not in known]
@@ -151,8 +163,11 @@ class RowReader:
                 X = with_levels(batch.select([column.name for column in self.layout.used]).to_pandas(), self.layout)
             else:
                 X = frame_of_batches(self.file, [batch], self.layout, start)
-            levels = None if self.level_column is None else read_levels(batch.column(self.level_column))
-            yield RowBatch(X, labels, ids, start, levels)
+            levels, segments = (
+                None if name is None else read_levels(batch.column(name))
+                for name in (self.level_column, self.layout.segment)
+            )
+            yield RowBatch(X, labels, ids, start, levels, segments)
             start += batch.num_rows
 
     def _stream_matrix(self, rows: int) -> Iterator[RowBatch]:
@@ -181,6 +196,12 @@ class RowReader:
         check_finite(self.file, names, dense, start)
         X = used_columns(dense, self.layout)
         return with_levels(X, self.layout) if isinstance(self.layout, FoundLayout) else X
+
+
+def _joined(parts: list[Array | None]) -> Array | None:
+    """The arrays of all batches in one; None where there are none."""
+    found = [part for part in parts if part is not None]
+    return np.concatenate(found) if found else None
 
 
 def with_levels(X: Any, layout: FoundLayout) -> Any:

@@ -17,6 +17,7 @@ from taufpl.cli._matrices import dense_where_full, read_matrix
 from taufpl.cli._own_scores import plan_scores
 from taufpl.cli._pipelines import FitOptions, FitRows, screen_for
 from taufpl.cli._row_reader import check_present, used_columns
+from taufpl.cli._segments import segment_labels
 from taufpl.cli._tables import arrow, read_table
 from taufpl.preprocessing import ColumnPlan, plan_numbers, reasons_against
 from taufpl.thresholding import negatives_needed
@@ -32,6 +33,7 @@ class SourceRows:
     positive: Any  # the label
     groups: Array | None = None
     times: Array | None = None
+    segments: Array | None = None
 
     def give_up_columns(self) -> Any:
         """The columns, which are not kept here: rows that become a frame must not be held twice for long."""
@@ -47,8 +49,8 @@ def plan_training(source: SourceRows, options: FitOptions) -> FitRows:
     if options.score is not None:
         is_negative, table = source.y != source.positive, source.give_up_columns()
         X, layout = plan_scores(source.file, table, options, is_negative, source.groups)
-        return FitRows(X, source.y, layout, source.positive, source.groups)
-    train = rows_that_train(source.file, options, source.y, source.positive, source.groups, source.times)
+        return FitRows(X, source.y, layout, source.positive, source.groups, segments=source.segments)
+    train = rows_that_train(source, options)
     return plan_rows(source, options, train)
 
 
@@ -64,7 +66,7 @@ def plan_rows(source: SourceRows, options: FitOptions, train: RowIndices | None)
     """
     make = _plan_table if source.file.is_table else _plan_matrix
     X, layout = make(source, options, train)
-    return FitRows(X, source.y, layout, source.positive, source.groups, source.times, train)
+    return FitRows(X, source.y, layout, source.positive, source.groups, source.times, train, source.segments)
 
 
 def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
@@ -72,8 +74,7 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
     if target is None:
         raise CommandLineError("--target is needed: the name of the column with the labels.")
     table = read_table(file)
-    single = {"--group": options.group, "--time": options.time, "--score": options.score}
-    for option, named in (("--drop", options.drop), *((option, (name,)) for option, name in single.items())):
+    for option, named in (("--drop", options.drop), *((option, (name,)) for option, name in _named(options))):
         names = [name for name in named if name is not None]
         check_present(file, table.column_names, names)
         if target in names:
@@ -86,7 +87,7 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
             f"{file.name}: column {options.time!r} holds texts, which do not sort by time. Write dates as 2024-12-31 "
             "or 2024-12-31 23:59:00, or give numbers."
         )
-    return SourceRows(file, table, y, positive, groups, times)
+    return SourceRows(file, table, y, positive, groups, times, segment_labels(table, options.segment))
 
 
 def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | None) -> tuple[Any, Layout]:
@@ -97,7 +98,7 @@ def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | Non
     except ValueError as error:
         raise ValueError(f"{file.name}: {error}") from error
     n_rows = len(source.y if train is None else train)
-    layout = Layout(columns, target, group=options.group, time=options.time, n_rows=n_rows)
+    layout = Layout(columns, target, group=options.group, time=options.time, segment=options.segment, n_rows=n_rows)
     _check_left(file, layout)
     used = table.select([column.name for column in layout.used])
     del table
@@ -107,6 +108,16 @@ def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | Non
     X = frame_of_batches(file, batches, layout)
     arrow().default_memory_pool().release_unused()
     return X, layout
+
+
+def _named(options: FitOptions) -> tuple[tuple[str, str | None], ...]:
+    """Options that name one column each."""
+    return (
+        ("--group", options.group),
+        ("--time", options.time),
+        ("--score", options.score),
+        ("--segment", options.segment),
+    )
 
 
 def _unused(options: FitOptions) -> dict[str, str]:
@@ -137,7 +148,7 @@ def _read_matrix(file: DataFile, options: FitOptions) -> SourceRows:
         raise CommandLineError(
             f"--target {options.target}: the labels of a {file.format} file have no other name than y."
         )
-    for option, name in (("--group", options.group), ("--time", options.time), ("--score", options.score)):
+    for option, name in _named(options):
         if name is not None:
             raise CommandLineError(f"{option} {name} is for tables; a {file.format} file has numbers and labels only.")
     matrix = read_matrix(file)
@@ -169,10 +180,11 @@ def _plan_matrix(source: SourceRows, options: FitOptions, train: RowIndices | No
     return used_columns(X, layout), layout
 
 
-def rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, groups: Any, times: Any) -> Any:
+def rows_that_train(source: SourceRows, options: FitOptions) -> RowIndices | None:
     """The rows that the scorer may learn from (None: all), once it is clear that the others suffice for a guarantee."""
-    if options.threshold == "np":
-        is_negative = y != positive
+    y, groups = source.y, source.groups
+    if options.threshold == "np" and source.segments is None:
+        is_negative = y != source.positive
         n_negative = int(is_negative.sum()) if groups is None else len(np.unique(groups[is_negative]))
         needed = negatives_needed(options.tau, options.delta)
         most = n_negative - 1 if options.holdout == "auto" else round(float(options.holdout) * n_negative)
@@ -180,11 +192,16 @@ def rows_that_train(file: DataFile, options: FitOptions, y: Any, positive: Any, 
             what = "negatives" if groups is None else "groups with negatives"
             advice = "Leave --holdout out" if needed < n_negative else "Take --threshold cross"
             raise ValueError(
-                f"{file.name}: {n_negative:,} {what} are too few for the guarantee of --threshold np at tau "
+                f"{source.file.name}: {n_negative:,} {what} are too few for the guarantee of --threshold np at tau "
                 f"{options.tau:g} and delta {options.delta:g}: {needed:,} must be held out, and others must be left "
                 f"to learn from. {advice}, or take a larger --tau or --delta."
             )
-    return screen_for(positive, options).training_rows(y, groups, times)
+    beside = {} if source.segments is None else {"segments": source.segments}
+    try:
+        found: RowIndices | None = screen_for(source.positive, options).training_rows(y, groups, source.times, **beside)
+    except ValueError as error:
+        raise ValueError(f"{source.file.name}: {error}") from error
+    return found
 
 
 def _check_left(file: DataFile, layout: Layout) -> None:

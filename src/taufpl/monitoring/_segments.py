@@ -15,10 +15,8 @@ from taufpl._records import plain, read_record
 from taufpl.monitoring._events import as_names
 from taufpl.monitoring._monitor import FPRMonitor, as_flags, usual_run_length
 from taufpl.monitoring._state import MonitorRecord
-from taufpl.thresholding import level_text, level_texts
+from taufpl.thresholding import OTHERS, level_text, level_texts
 
-# The segment of all rows whose own segment is not watched.
-OTHERS = "others"
 # Segments that are watched on their own where they are not known beforehand; later ones are watched together.
 MOST_SEGMENTS = 50
 

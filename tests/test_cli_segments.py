@@ -1,0 +1,202 @@
+"""Limits by segment at the command line: fit --segment --tau-for, and every command on the model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from cli_cases import NAMES, command, contents, frame, succeed, write
+from taufpl import NeymanPearsonClassifier
+from taufpl.estimators import last_step
+from taufpl.monitoring import SegmentMonitor
+from taufpl.persistence import load_model, save_model
+from taufpl.thresholding import SegmentOrderStatistics
+
+SEGMENTS = ["EU", "FO", "GL", "US", "missing"]
+LIMITS = ("--tau", "0.1", "--tau-for", "US=0.05", "--segment", "country")
+
+
+def table(seed, n=1500, m=200):
+    """Rows of four countries, of which one has other negatives and two are small, and some without a country."""
+    rng, rows = np.random.default_rng(seed + 50), frame(seed, n=n, m=m)
+    countries = np.array(["EU", "US", "FO", "GL", None], dtype=object)
+    rows["country"] = rng.choice(countries, n + m, p=[0.5, 0.42, 0.03, 0.03, 0.02])
+    rows.loc[rows["country"] == "US", NAMES] += 0.7
+    rows["branch"] = rng.integers(1, 3, n + m)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("segments")
+    for name, seed in (("train.csv", 0), ("new.csv", 1), ("new.parquet", 1), ("fresh.csv", 2)):
+        write(table(seed), folder / name)
+    fit(folder / "train.csv", folder / "m.skops", "--model", "logistic", *LIMITS)
+    return folder
+
+
+def fit(data, model, *options):
+    return succeed("fit", data, "--target", "y", *options, "-o", model, "--json").document
+
+
+def flags(folder, model="m.skops", seed=1):
+    """Decisions that are made of scores and thresholds, row by row."""
+    rows, head = table(seed), load_model(folder / model).model
+    known, strictest = head.segments_.by_segment, head.segments_.strictest
+    names = rows["country"].fillna("missing")
+    scores = head.estimators_[0].decision_function(rows[[*NAMES, "branch", "country"]].astype({"branch": float}))
+    return rows, names, scores > [known.get(name, strictest) for name in names]
+
+
+def test_fit_prints_a_limit_a_segment(place, tmp_path):
+    document = fit(place / "train.csv", tmp_path / "m.skops", "--model", "logistic", *LIMITS)
+    found = {each["limit"]: each for each in document["limits"]}
+    assert {name: each["tau"] for name, each in found.items()} == {"EU": 0.1, "US": 0.05, "others": 0.1}
+    assert found["others"]["segments"] == ["FO", "GL", "missing"]
+    assert all(each["guaranteed"] and each["fpr_upper_bound"] <= each["tau"] for each in found.values())
+    assert document["segment"] == "country"
+    told = succeed(
+        "fit", place / "train.csv", "--target", "y", "--model", "logistic", *LIMITS, "-o", tmp_path / "n"
+    ).out
+    assert "Limits by country: all hold together with probability 1 - 0.05" in told
+    assert "others (FO, GL, missing)" in told
+    assert "yes: P(FPR > tolerance, in any country) <= 0.05" in told
+    assert "5.00% to 10.00% by country" in told
+    strict = fit(place / "train.csv", tmp_path / "m.skops", "--model", "logistic", *LIMITS, "--tau-for", "FO=0.001")
+    assert (strict["unproven_segments"], strict["guaranteed"]) == (["FO"], False)
+    assert any("too few negatives for a proof in 1 segments" in each for each in strict["notes"])
+
+
+def test_rows_are_decided_by_the_threshold_of_their_segment(place, tmp_path):
+    rows, names, expected = flags(place)
+    for data, batch in (("new.csv", 65_536), ("new.parquet", 100)):
+        out = tmp_path / f"{data}.parquet"
+        done = succeed("predict", place / "m.skops", place / data, "-o", out, "--chunk-rows", batch, "--json").document
+        written = pd.read_parquet(out)
+        assert (written["decision"] == expected).all()
+        assert written["segment"].tolist() == names.tolist()
+        assert list(written) == ["row", "score", "decision", "segment"]
+        assert done["unseen_segments"] == {"n_rows": 0, "segments": {}}
+    strange = rows.assign(country=rows["country"].replace("EU", "Atlantis"))
+    done = succeed(
+        "predict", place / "m.skops", write(strange, tmp_path / "s.csv"), "-o", tmp_path / "s.parquet", "--json"
+    )
+    n_strange = int((names == "EU").sum())
+    assert done.document["unseen_segments"] == {"n_rows": n_strange, "segments": {"Atlantis": n_strange}}
+    assert f"{n_strange} rows are of segments without a proven limit" in done.err
+
+
+def test_evaluate_and_monitor_go_by_segment(place):
+    rows, names, flagged = flags(place)
+    done = succeed("evaluate", place / "m.skops", place / "new.csv", "--json").document
+    assert done["tau"] == 0.1
+    found = {each["level"]: each for each in done["by"]["levels"]}
+    assert sorted(found) == SEGMENTS
+    for name in SEGMENTS:
+        mine = (names == name) & (rows["y"] == 0)
+        assert found[name]["tau"] == (0.05 if name == "US" else 0.1)
+        assert (found[name]["n_negative"], found[name]["n_false_positive"]) == (mine.sum(), (mine & flagged).sum())
+    other = succeed("evaluate", place / "m.skops", place / "new.csv", "--by", "branch", "--json").document["by"]
+    assert {each["level"]: each["tau"] for each in other["levels"]} == {"1": 0.1, "2": 0.1}
+    watch = SegmentMonitor({"US": 0.05, "others": 0.1}, segments=SEGMENTS)
+    negative = (rows["y"] == 0).to_numpy()
+    watch.update(flagged[negative], names[negative])
+    done = succeed("monitor", place / "m.skops", place / "new.csv", "--json").document
+    expected = {name: (each.tau, each.n_seen, each.evidence) for name, each in watch.monitors.items()}
+    assert {
+        each["level"]: (each["tau"], each["n_negative"], each["evidence"]) for each in done["by"]["levels"]
+    } == expected
+    assert done["by"]["column"] == "country"
+
+
+def test_recalibrate_info_and_diff(place, tmp_path):
+    new = tmp_path / "new.skops"
+    done = succeed("recalibrate", place / "m.skops", place / "fresh.csv", "-o", new, "--json").document
+    head, rows = load_model(new).model, table(2)
+    negatives = rows[rows["y"] == 0]
+    scores = head.estimators_[0].decision_function(negatives[[*NAMES, "branch", "country"]].astype({"branch": float}))
+    chosen = SegmentOrderStatistics({"US": 0.05, "others": 0.1}).choose(scores, negatives["country"])
+    assert {each["limit"]: each["threshold"] for each in done["limits"]} == pytest.approx(
+        {name: each.threshold for name, each in zip(chosen.limits, chosen.evidence, strict=True)}, abs=1e-9
+    )
+    assert succeed("info", new, "--json").document["segment"] == "country"
+    moved = succeed("diff", place / "m.skops", new, place / "new.csv", "--json").document["rows"]
+    sides = flags(place)[2], flags_of(new)
+    assert (moved["to_positive"]["n"], moved["to_negative"]["n"]) == (
+        (sides[1] & ~sides[0]).sum(),
+        (sides[0] & ~sides[1]).sum(),
+    )
+
+
+def flags_of(path):
+    return flags(path.parent, path.name)[2]
+
+
+@pytest.mark.parametrize("options", [("--model", "linear"), ("--model", "auto", "--effort", "fast"), ("--score", "x0")])
+def test_every_model_keeps_its_segments(place, tmp_path, options):
+    """Also where the column is no feature, and where its labels are numbers."""
+    drop = () if "--score" in options else ("--drop", "branch")
+    document = fit(place / "train.csv", tmp_path / "m.skops", *options, *drop, "--tau", "0.1", "--segment", "branch")
+    assert [each["limit"] for each in document["limits"]] == ["1", "2"]
+    rows = table(1).assign(branch=lambda rows: rows["branch"].astype(float))
+    done = succeed("evaluate", tmp_path / "m.skops", write(rows, tmp_path / "new.csv"), "--json").document
+    again = succeed("evaluate", tmp_path / "m.skops", place / "new.parquet", "--json").document
+    assert done == again
+    assert [each["level"] for each in sorted(done["by"]["levels"], key=lambda each: each["level"])] == ["1", "2"]
+    assert load_model(tmp_path / "m.skops").header.training["layout"]["segment"] == "branch"
+    succeed("recalibrate", tmp_path / "m.skops", place / "fresh.csv")
+    assert last_step(load_model(tmp_path / "m.skops").model).segments_.is_number
+
+
+def test_models_of_python_name_their_column(place, tmp_path):
+    rows = table(0)
+    X, y = rows[[*NAMES, "country"]], rows["y"]
+    numbers = make_pipeline(ColumnTransformer([("x", "passthrough", NAMES)]), LogisticRegression())
+    save_model(
+        NeymanPearsonClassifier(numbers, 0.1, segments="country", random_state=0).fit(X, y), tmp_path / "p.skops"
+    )
+    done = succeed("evaluate", tmp_path / "p.skops", place / "new.csv", "--target", "y", "--json").document
+    assert done["by"]["column"] == "country"
+    given = NeymanPearsonClassifier(numbers, 0.1, random_state=0).fit(X, y, segments=rows["branch"])
+    save_model(given, tmp_path / "g.skops")
+    done = command("evaluate", tmp_path / "g.skops", place / "new.csv", "--target", "y")
+    assert (done.code, "was given the segments beside X" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--segment", "contry"), 1, "there is no column 'contry'. Did you mean 'country'?"),
+        (("--segment", "y"), 2, "--segment y is the target"),
+        (("--tau-for", "EU=0.1"), 2, "--tau-for is for --segment COLUMN"),
+        ((*LIMITS, "--tau-for", "UK=0.1"), 1, "tau names the segment 'UK', which no row has. Did you mean 'US'?"),
+        ((*LIMITS, "--tau-for", "US=0.2"), 2, "--tau-for US is given twice"),
+        ((*LIMITS, "--tau-for", "others=0.2"), 2, "--tau is the tolerance of all segments without their own"),
+        ((*LIMITS, "--tau-for", "EU"), 2, "must be a segment and its tolerance, such as EU=0.005; got 'EU'"),
+        ((*LIMITS, "--tau-for", "EU=5%"), 2, "5 % is 0.05"),
+        ((*LIMITS, "--threshold", "cross"), 2, "--segment is for --threshold auto or np"),
+        ((*LIMITS, "--model", "kernel"), 2, "--segment is not for --model kernel"),
+        (("--segment", "country", "--tau", "0.0001"), 1, "no segment has enough negatives for a proof"),
+        (
+            ("--segment", "country", "--alarms-per-day", "5", "--volume", "100"),
+            2,
+            "--alarms-per-day is for one threshold",
+        ),
+    ],
+)
+def test_wrong_use_is_explained_and_writes_nothing(place, tmp_path, options, code, message):
+    before = contents(place)
+    done = command(
+        "fit", place / "train.csv", "--target", "y", "--model", "logistic", *options, "-o", tmp_path / "x.skops"
+    )
+    assert (done.code, message in done.err) == (code, True), done.err
+    assert contents(place) == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_without_the_column_are_refused(place, tmp_path):
+    lacks = write(table(1).drop(columns="country"), tmp_path / "lacks.csv")
+    done = command("evaluate", place / "m.skops", lacks)
+    assert (done.code, "there is no column 'country', which the model needs" in done.err) == (1, True)
