@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from taufpl import ScoreScreen
 from taufpl.planning import alarm_budget, np_roc, plan_labels, precision_at, precision_lower_bound
 from taufpl.planning._expected_recall import RecallForecast
 from taufpl.thresholding import OrderStatistic, negatives_needed, simultaneous_ranks
@@ -71,6 +72,19 @@ def test_the_smallest_budget_that_could_be_met_is_named(base_rate, n_negative):
     assert n_negative is None or negatives_needed(met.tau, 0.025) <= n_negative
     with pytest.raises(ValueError, match="cannot be promised"):
         alarm_budget(fewest - 1, **options)
+
+
+@pytest.mark.parametrize("looks", [1, 4, "any"])
+def test_more_looks_need_more_negatives(looks):
+    budget, rng = alarm_budget(300, 10_000, 0.005, looks=looks), np.random.default_rng(0)
+    with pytest.raises(ValueError, match="negatives that choose the threshold; 10 may do so") as raised:
+        alarm_budget(300, 10_000, 0.005, n_negative=10, looks=looks)
+    needed = int(str(raised.value).split(" takes ")[-1].split()[0].replace(",", ""))
+    assert alarm_budget(300, 10_000, 0.005, n_negative=needed, looks=looks) == budget
+    screen = ScoreScreen(tau=budget.tau, delta=budget.delta_threshold, looks=looks, pos_label=1)
+    assert screen.fit(rng.random(needed), np.zeros(needed)).evidence_.guaranteed
+    with pytest.raises(ValueError, match="negatives"):
+        screen.fit(rng.random(needed - 1), np.zeros(needed - 1))
 
 
 @pytest.mark.parametrize(

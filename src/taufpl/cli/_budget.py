@@ -56,6 +56,7 @@ class BudgetRequest:
             positives=(n_positive, len(y)) if self.base_rate is None else None,
             n_negative=n_choosing,
             delta=options.delta,
+            looks=options.looks,
         )
 
 

@@ -20,7 +20,7 @@ from taufpl.estimators._linear import (
     warn_not_converged,
 )
 from taufpl.estimators._log_odds import LEAST_SHARE as LEAST_SHARE
-from taufpl.estimators._looks import next_threshold as next_threshold
+from taufpl.estimators._looks import next_threshold as next_threshold, share_of_delta as share_of_delta
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._predictions import scores_of

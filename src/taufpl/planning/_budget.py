@@ -15,7 +15,15 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from taufpl._checks import check_count, check_delta, check_tau
-from taufpl.thresholding import USUAL_DELTA, fpr_upper_bound, negatives_needed, share_lower_bound
+from taufpl.estimators import share_of_delta
+from taufpl.thresholding import (
+    ANY,
+    USUAL_DELTA,
+    JointOrderStatistic,
+    SequenceStatistic,
+    fpr_upper_bound,
+    share_lower_bound,
+)
 
 # The quantile of a Beta distribution is good to about this share of itself: the tolerance is lowered by it.
 _ROUNDING = 1e-10
@@ -68,6 +76,7 @@ def alarm_budget(
     positives: tuple[int, int] | None = None,
     n_negative: int | None = None,
     delta: float = USUAL_DELTA,
+    looks: int | str = 1,
 ) -> AlarmBudget:
     """Find the largest tolerance that keeps the alarms of a day within a budget, with probability 1 - delta.
 
@@ -94,6 +103,9 @@ def alarm_budget(
         How many negatives may choose the threshold. A tolerance that so few cannot prove is refused.
     delta : float, default=0.05
         Probability with which a day may have more alarms.
+    looks : int or "any", default=1
+        As the screen has it: how many thresholds over its life share `delta_threshold`, so that the promise holds for
+        all of them together. More looks need more negatives.
 
     Returns
     -------
@@ -134,11 +146,13 @@ def alarm_budget(
 
     def possible(alarms: int) -> bool:
         tau = tolerance(alarms)
-        return tau > 0.0 and (n_negative is None or negatives_needed(tau, share) <= n_negative)
+        return tau > 0.0 and (n_negative is None or _needed(tau, share, looks) <= n_negative)
 
     if not possible(alarms_per_day):
         fewest = bisect_left(range(volume), True, lo=alarms_per_day, key=possible)
-        raise ValueError(_refusal(alarms_per_day, volume, bound, tolerance(alarms_per_day), share, n_negative, fewest))
+        tau = tolerance(alarms_per_day)
+        needed = _needed(tau, share, looks) if tau > 0.0 else 0
+        raise ValueError(_refusal(alarms_per_day, volume, bound, tau, share, (needed, n_negative), fewest))
     used_on_labels = 0.0 if positives is None else share
     return AlarmBudget(alarms_per_day, volume, bound, tolerance(alarms_per_day), share, used_on_labels, share)
 
@@ -148,10 +162,17 @@ def _flagged(base_rate: float, tau: float) -> float:
     return base_rate + (1.0 - base_rate) * tau
 
 
+def _needed(tau: float, delta: float, looks: int | str) -> int:
+    """Negatives that the first of several thresholds takes."""
+    rule = SequenceStatistic if looks == ANY else JointOrderStatistic
+    return rule((tau,), share_of_delta(looks, delta, ())).n_needed
+
+
 def _refusal(
-    alarms: int, volume: int, base_rate: float, tau: float, delta: float, n_negative: int | None, fewest: int
+    alarms: int, volume: int, base_rate: float, tau: float, delta: float, negatives: tuple[int, int | None], fewest: int
 ) -> str:
-    """Why a budget cannot be met, and which one could be."""
+    """Why a budget cannot be met, and which one could be; negatives are those that it takes, and those at hand."""
+    needed, n_negative = negatives
     if tau <= 0.0:
         reason = (
             f"up to {100.0 * base_rate:.3g} % of {volume:,} rows are positive, and if all of them raise an alarm, a "
@@ -160,7 +181,7 @@ def _refusal(
     else:
         reason = (
             f"it takes a tolerance of {100.0 * tau:.3g} %, and a proof of that at delta {delta:.3g} takes "
-            f"{negatives_needed(tau, delta):,} negatives that choose the threshold; {n_negative:,} may do so"
+            f"{needed:,} negatives that choose the threshold; {n_negative:,} may do so"
         )
     could = f"is {fewest:,} alarms a day" if fewest < volume else "would be all rows"
     return f"{alarms:,} alarms a day cannot be promised: {reason}. The smallest budget that could be met {could}."

@@ -107,7 +107,7 @@ def np_roc(
     True
     >>> joint = np_roc(negative, positive, taus=[0.005, 0.01, 0.02])
     >>> joint.n_above.tolist()
-    [3, 11, 27]
+    [3, 11, 28]
     """
     delta = check_delta(delta)
     negative = np.sort(check_scores("negative_scores", negative_scores))[::-1]

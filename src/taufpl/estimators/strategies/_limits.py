@@ -67,7 +67,7 @@ class CommonLimits(Limits):
             chosen = plan.guarantee.choose_all(scores.negative)
         else:
             chosen = sequence.choose_all(plan.taus, plan.insufficient)
-        return chosen + other_evidence(scores.negative, plan.bound_delta)
+        return chosen + other_evidence(scores.negative, plan.guarantee)
 
     def grown(self, scores: Scores) -> NegativeSequence | None:
         sequence = self.plan.sequence

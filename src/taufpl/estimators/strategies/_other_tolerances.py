@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from taufpl.thresholding import Evidence, OrderStatistic, Sample
+from taufpl.thresholding import Evidence, Sample
 
 
 @dataclass(slots=True)
@@ -36,10 +37,16 @@ def at_other_tolerances(taus: Sequence[float]) -> Iterator[OtherTolerances]:
         _asked.reset(token)
 
 
-def other_evidence(negative: Sample, delta: float) -> tuple[Evidence, ...]:
-    """Evidence at the tolerances that are asked for; infinite thresholds where there are too few negatives."""
+def other_evidence(negative: Sample, rule: Any) -> tuple[Evidence, ...]:
+    """Evidence at the tolerances that are asked for, each chosen alone by the rule of a fit.
+
+    Thresholds are infinite where there are too few negatives.
+    """
     asked = _asked.get()
-    return () if asked is None else tuple(OrderStatistic(tau, delta, "infinite").choose(negative) for tau in asked.taus)
+    if asked is None:
+        return ()
+    rules = (replace(rule, taus=(tau,), insufficient="infinite") for tau in asked.taus)
+    return tuple(each for alone in rules for each in alone.choose_all(negative))
 
 
 def tell_others(evidence: tuple[Evidence, ...]) -> None:
