@@ -19,7 +19,7 @@ from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
-from taufpl.thresholding import ArraySample, Sample, as_sample, stratified_rounds
+from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, stratified_rounds
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class ArrayTable(Table):
         rows, own = self.rows, np.unique(self.units.of(self.negative_rows))
         drawn = np.random.default_rng(seed).permutation(own)
         if isinstance(n_held, Strata):
-            strata = n_held.codes[drawn]
-            drawn = np.concatenate([drawn[strata == code][:size] for code, size in enumerate(n_held.sizes)])
+            strata = split_by_code(drawn, n_held.codes[drawn], len(n_held.sizes))
+            drawn = np.concatenate([own[:size] for own, size in zip(strata, n_held.sizes, strict=True)])
         else:
             drawn = drawn[:n_held]
         held = np.isin(self.units.of(rows), drawn)

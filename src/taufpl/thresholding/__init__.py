@@ -37,6 +37,7 @@ from taufpl.thresholding._segments import (
     SegmentThresholds,
     segment_tolerances as segment_tolerances,
     shown_names as shown_names,
+    split_by_code as split_by_code,
 )
 from taufpl.thresholding._sequence import (
     ANY as ANY,

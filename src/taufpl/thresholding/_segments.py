@@ -13,13 +13,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from taufpl._checks import Scores, check_scores, check_tau, did_you_mean
 from taufpl._records import named_state, set_named_state
-from taufpl._types import Mask, RowIndices, Vector
+from taufpl._types import Array, Mask, RowIndices, Vector
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._levels import level_codes, level_text, shared_delta
 from taufpl.thresholding._order import USUAL_DELTA, negatives_needed
@@ -159,8 +160,8 @@ class SegmentDivision:
     def choose(self, negative_scores: Scores, places: RowIndices) -> SegmentThresholds:
         """Thresholds from scores of negatives and the place of each one's limit."""
         chosen = []
-        for place, (name, rule) in enumerate(zip(self.limits, self.rules, strict=True)):
-            own = ArraySample(negative_scores[places == place])
+        samples = map(ArraySample, split_by_code(negative_scores, places, len(self.limits)))
+        for name, rule, own in zip(self.limits, self.rules, samples, strict=True):
             chosen.append(choose_from_too_few(own, rule, 0) if self.is_infinite(name) else rule.choose(own))
         return SegmentThresholds(self.limits, tuple(chosen), self.members, self.unproven)
 
@@ -271,6 +272,13 @@ class SegmentOrderStatistics:
             tolerances[OTHERS] = min(taus[name] for name in pool)
         rules = tuple(OrderStatistic(tau, delta, self.insufficient) for tau in tolerances.values())
         return SegmentDivision(tuple(tolerances), rules, members, tuple(rest))
+
+
+def split_by_code(values: Array, codes: RowIndices, n_codes: int) -> list[Array]:
+    """The values of each code from 0, in the order given; those of -1 are left out."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(n_codes + 1))
+    return [values[order[start:end]] for start, end in pairwise(ends)]
 
 
 def _able(counts: Mapping[str, int], taus: Mapping[str, float], delta: float) -> list[str]:

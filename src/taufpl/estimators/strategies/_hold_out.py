@@ -86,10 +86,10 @@ def _attainable_limits(table: Any, plan: Plan) -> SegmentLimits:
 def _held_out_sizes(table: Any, limits: SegmentLimits) -> list[int]:
     """How many negatives each limit holds out; none for one without alarms, which needs no proof."""
     division, places = limits.division, limits.places(table, table.negative_rows)
+    counts = np.bincount(places[places >= 0], minlength=len(division.limits)).tolist()
     sizes = []
-    for place, (name, rule) in enumerate(zip(division.limits, division.rules, strict=True)):
+    for name, rule, n_negative in zip(division.limits, division.rules, counts, strict=True):
         own = replace(limits.plan, taus=(rule.tau,), delta=rule.delta)
-        n_negative = int(np.count_nonzero(places == place))
         sizes.append(0 if division.is_infinite(name) else held_out_size(n_negative, own))
     return sizes
 

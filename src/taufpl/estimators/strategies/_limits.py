@@ -14,7 +14,7 @@ from taufpl._types import Labels, RowIndices
 from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies._base import Outcome, Plan
 from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
-from taufpl.thresholding import Evidence, NegativeSequence, SegmentDivision, SegmentThresholds
+from taufpl.thresholding import Evidence, NegativeSequence, SegmentDivision, SegmentThresholds, split_by_code
 
 
 class Limits(ABC):
@@ -113,7 +113,7 @@ class SegmentLimits(Limits):
 
     def at_ranks(self, ranks: Sequence[int | None], table: Any, scores: Any) -> list[float]:
         places, values = self.places(table, table.negative_rows), scores.negative.scores
-        own = [np.sort(values[places == place]) for place in range(len(ranks))]
+        own = [np.sort(each) for each in split_by_code(values, places, len(ranks))]
         return [math.inf if rank is None else float(each[rank - 1]) for each, rank in zip(own, ranks, strict=True)]
 
     def count(self, thresholds: Sequence[float], table: Any, scores: Any) -> Labels:
