@@ -1,13 +1,15 @@
 """The history of thresholds: in Python, in model files, and in the commands that show and compare it."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from cli_cases import command, contents, frame, numbers, succeed, write
+from cli_cases import command, commands_of, contents, frame, numbers, succeed, write
 from taufpl import NeymanPearsonClassifier, ScoreScreen, TauFPLClassifier
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import load_model, save_model
@@ -196,6 +198,25 @@ def test_bad_uses_end_with_a_sentence(place, words, code, said, monkeypatch):
     assert said in done.err
     assert sum(not line.startswith("taufpl: note:") for line in done.err.splitlines()) == 1
     assert contents(place) == before
+
+
+def test_the_commands_of_the_how_to(tmp_path, monkeypatch):
+    page = Path(__file__).parents[1] / "docs" / "howto" / "a-year-of-operation.md"
+    (source,) = re.findall(r"^>>> (def labelled.*?\n)(?=>>>)", page.read_text(encoding="utf-8"), re.M | re.S)
+    names = {"np": np, "pd": pd}
+    exec(source.replace("\n... ", "\n"), names)  # the rows of the page itself
+    for number, name in enumerate(("january", "february", "september", "october", "november"), start=1):
+        rows, fraud = names["labelled"](number + 6 if number > 2 else number)
+        write(rows.assign(fraud=fraud).sample(frac=1.0, random_state=0), tmp_path / f"{name}.csv")
+    monkeypatch.chdir(tmp_path)
+    lines = commands_of("howto/a-year-of-operation.md")
+    done = [command(*words) for words in lines]
+    assert [(words[0], each.code) for words, each in zip(lines, done, strict=True)] == [
+        ("fit", 0), ("monitor", 0), ("recalibrate", 0), ("monitor", 3), ("recalibrate", 0), ("diff", 0), ("info", 0),
+    ]  # fmt: skip
+    assert "NEW was made from OLD" in done[-2].out
+    assert len(pd.read_csv("changes.csv")) > 30
+    assert "0.05, at every look together; 0.0375 spent, 0.0125 left" in done[-1].out
 
 
 def test_a_source_that_is_no_text_is_kept_as_text():
