@@ -43,8 +43,9 @@ def plan_scores(
     """A frame of nothing but the scores, and the layout of the file; rows without a score are refused."""
     name = options.score
     assert name is not None
-    if name == options.group:
-        raise CommandLineError(f"--score {name} is the column of --group.")
+    for option, other in (("--group", options.group), ("--segment", options.segment)):
+        if name == other:
+            raise CommandLineError(f"--score {name} is the column of {option}, too.")
     scores = _read_scores(file, name, table.column(name))
     if options.segment is None:
         _check_enough(file, options, is_negative, groups)
