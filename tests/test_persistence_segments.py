@@ -27,6 +27,7 @@ LABELS = {
     "texts": (["EU", "O'Hare", "FO", "GL", None], ["EU", "O'Hare", "FO", "JP", "eu", "missing", None]),
     "numbers": ([1.0, 2.5, 17.0, 18.0, np.nan], [1.0, 2.5, 17.0, -3.0, 9.0, np.nan]),
     "truth values": ([True, False], [True, False]),
+    "codes": (["0012", "EU", "7", "300"], ["0012", "EU", "7", "300", "12", "007", "12.0", "0EU", "True", "1"]),
 }
 
 
@@ -217,6 +218,17 @@ def test_the_command_names_the_column(tmp_path):
     check_onnx(graph, fed(X), model.predict(X[features], segments=X["region"]).tolist())
     sql = succeed("export", path, "--sql", "--segment", "region").out
     assert sql.rstrip() == to_sql(model, segment_column="region")
+    # The file of a fit by the command knows the name.
+    X.assign(y=y).to_parquet(tmp_path / "labelled.parquet")
+    fit = ("fit", tmp_path / "labelled.parquet", "--target", "y", "--tau", 0.05, "--model", "logistic", "-o", path)
+    succeed(*fit, "--segment", "region", "--tau-for", "EU=0.1")
+    succeed("predict", path, tmp_path / "rows.parquet", "-o", tmp_path / "out.parquet", "--reasons", 1)
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert (found["reason_1"].notna() == (found["decision"] == 1)).all()
+    sql = succeed("export", path, "--sql", "--table", "events").out
+    assert [row[-1] for row in in_sqlite(sql, X)] == found["decision"].tolist()
+    succeed(*line)
+    check_onnx(onnx.load(tmp_path / "m.onnx"), fed(X), found["decision"].tolist())
     save_model(model.fit(X[features], y), path)
     assert "one threshold for all rows" in succeed("export", path, "--sql", "--segment", "region", code=2).err
 

@@ -100,13 +100,12 @@ def export_command(
 
 def _segment_column(model: LoadedModel, given: str | None) -> str | None:
     """The column with the labels of segments, that is given or known from the fit; None without segments."""
-    segments = getattr(model.head, "segments_", None)
-    if segments is None:
+    if model.limits is None:
         if given is not None:
             raise CommandLineError(f"--segment {given}: the model has one threshold for all rows.")
         return None
-    known = given or getattr(model.layout, "segment", None)
-    if known is None and segments.column is None:
+    known = given or model.layout.segment
+    if known is None and model.limits.column is None:
         raise CommandLineError("--segment is needed: the model does not know the name of the column with the segments.")
     return known
 

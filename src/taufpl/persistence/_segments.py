@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._row_hashes import is_missing
 from taufpl._types import Array
 from taufpl.exceptions import ExportError
 from taufpl.persistence._unwrap import UnwrappedModel, finite
 from taufpl.thresholding import MISSING_LEVEL, SegmentThresholds
 
-_TRUTH = {"false": 0, "true": 1}
+# Ways to write a truth value.
+_TRUTH = {"false": ("false", "False", "FALSE"), "true": ("true", "True", "TRUE")}
+# Digits to which whole numbers in texts may be filled up by zeros.
+_MOST_DIGITS = 12
 # A label of a sample that no segment has.
 _UNSEEN = "a segment never seen"
 
@@ -40,17 +44,20 @@ class SegmentLabels:
 
     @property
     def are_truth_values(self) -> bool:
-        """Whether all labels are true or false, as texts or truth values."""
+        """Whether all labels are truth values, or texts that say so."""
         return {*self.limits.members, *self.limits.unproven} <= {*_TRUTH, MISSING_LEVEL}
 
     def texts(self) -> dict[str, float]:
-        """The threshold of each label as a text; "missing" is one where it has a threshold of its own."""
-        return {name: finite(threshold) for name, threshold in self.limits.by_segment.items()}
+        """The threshold of each text that is a label: 12, 012 and 12.0 are ways to write the same."""
+        known = {MISSING_LEVEL: self.missing, **self.limits.by_segment}
+        ways = {text: name for name in known for text in _ways_to_write(name)}
+        # What is itself the name of a segment is no way to write another.
+        return {text: finite(known[name]) for text, name in (ways | {name: name for name in known}).items()}
 
     def numbers(self) -> dict[int | float, float]:
-        """The threshold of each label as a number; truth values are 0 and 1."""
-        known = {name: threshold for name, threshold in self.texts().items() if name != MISSING_LEVEL}
-        return {_number(name): threshold for name, threshold in known.items()}
+        """The threshold of each number that is a label; truth values are 0 and 1."""
+        known = {name: each for name, each in self.limits.by_segment.items() if name != MISSING_LEVEL}
+        return {_number(name): finite(threshold) for name, threshold in known.items()}
 
     def sample(self, n_rows: int) -> Array:
         """Labels of all segments, of one that was never seen, and missing ones, in turn."""
@@ -61,10 +68,31 @@ class SegmentLabels:
             return np.resize(np.array(labels, dtype=np.float64), n_rows)
         return np.resize(np.array([*labels, _UNSEEN, None], dtype=object), n_rows)
 
+    def as_known(self, labels: Any, *, is_text: bool) -> Array:
+        """Labels of rows for the model, as an export knows them: other ways to write them were never seen."""
+        values = np.asarray(labels, dtype=object).tolist()
+        if is_text:
+            known = {*self.texts(), ""}
+            values = [each if is_missing(each) or each in known else _UNSEEN for each in values]
+        elif self.are_truth_values:
+            values = [None if is_missing(each) else bool(each) for each in values]
+        return np.array([*values, None], dtype=object)[:-1]
+
+
+def _ways_to_write(name: str) -> list[str]:
+    """Texts that the model reads as this label."""
+    if name in _TRUTH:
+        return list(_TRUTH[name])
+    if not (name.isascii() and name.isdigit()):
+        return [name]
+    return [*(name.zfill(width) for width in range(len(name), max(_MOST_DIGITS, len(name)) + 1)), f"{name}.0"]
+
 
 def _number(name: str) -> int | float:
+    if name in _TRUTH:
+        return int(name == "true")
     try:
-        return int(_TRUTH.get(name, name))
+        return int(name)
     except ValueError:
         return float(name)
 

@@ -13,7 +13,6 @@ from taufpl.persistence._segments import SegmentLabels
 from taufpl.persistence._unwrap import finite
 from taufpl.persistence.linear._form import MISSING, CategoryTerm, LinearForm, NumericTerm, linear_form
 from taufpl.preprocessing import DATE_PARTS
-from taufpl.thresholding import MISSING_LEVEL
 
 # The second has dates, the third segments, where the model has some.
 JSON_FORMAT_VERSION, _WITH_DATES, _WITH_SEGMENTS = 1, 2, 3
@@ -53,7 +52,8 @@ def to_json(model: Any, *, segment_column: str | None = None) -> dict[str, Any]:
           `format_version` is then 2, so that whoever knows no dates does not overlook them.
         - `segments`, only where the model has a threshold for each: the `column` with the labels, `thresholds` as pairs
           of label and threshold, and those of `missing` and `unknown` labels. Labels are numbers if `is_number`, else
-          texts without spaces around them. The `threshold` outside is the strictest; the `format_version` is then 3.
+          texts without spaces around them; whole numbers and truth values among these come in several ways to write
+          them. The `threshold` outside is the strictest; the `format_version` is then 3.
         - `negative_label`, `positive_label`, `tau`, `taus_and_thresholds`, `model`, `format`, `format_version`,
           `library_version`.
 
@@ -118,7 +118,7 @@ def _segments(segments: SegmentLabels) -> dict[str, Any]:
     return {
         "column": segments.column,
         "is_number": segments.limits.is_number,
-        "thresholds": [list(pair) for pair in known.items() if pair[0] != MISSING_LEVEL],
+        "thresholds": [list(pair) for pair in known.items()],
         "missing": segments.missing,
         "unknown": segments.unknown,
     }

@@ -104,8 +104,8 @@ def to_sql(
 
     Where the model has a threshold for each segment, a CASE over the column of their labels takes its place, and the
     query gives it as `taufpl_threshold`. NULL, and a text of nothing but spaces, is a missing label; labels that the
-    model does not know get the strictest threshold. Numbers are compared as numbers, texts without the spaces around
-    them: another way to write the same number or truth value, which the model would know, counts as unknown here.
+    model does not know get the strictest threshold. Numbers are compared as numbers, texts as in :func:`to_onnx`, but
+    without the spaces around them.
 
     Dates are expected as seconds since 1970, which databases count in their own ways. Give them so in a view: by
     ``EXTRACT(EPOCH FROM moment)`` in PostgreSQL and DuckDB, ``unixepoch(moment)`` in SQLite (whose FLOOR is an option
@@ -135,7 +135,8 @@ def to_sql(
     form = linear_form(model, "SQL", segment_column)
     negative, positive = (style.value(label) for label in form.model.classes.tolist())
     bare = form.bare_column()
-    if bare is not None:
+    # A query by segment has a column for the threshold, rather than three times the same CASE.
+    if bare is not None and (form.segments is None or table is None):
         limit = _threshold(style, form, bare[1])
         return _compare_column(style, *bare, limit, (negative, positive), table)
     terms = [_double(float(form.centred_constant()))]
@@ -188,23 +189,23 @@ def _threshold(style: Dialect, form: LinearForm, sign: int = 1) -> str:
     segments = form.segments
     if segments is None:
         return _double(sign * finite(form.model.threshold))
-    column = style.name(segments.column)
+    value, cases, known = style.name(segments.column), list[str](), dict[Any, float]()
     if segments.limits.is_number:
-        labels, start = (
-            segments.numbers().items(),
-            f"CASE WHEN {column} IS NULL THEN {_double(sign * segments.missing)}",
-        )
-        cases = [f"WHEN {column} = {style.value(label)} THEN {_double(sign * each)}" for label, each in labels]
+        cases, known = [f"WHEN {value} IS NULL THEN {_double(sign * segments.missing)}"], {**segments.numbers()}
     else:
-        text = f"TRIM(CAST({column} AS {style.text_type}))"
-        text = f"LOWER({text})" if segments.are_truth_values else text
-        start = f"CASE COALESCE(NULLIF({text}, {style.value('')}), {style.value(MISSING_LEVEL)})"
-        known = segments.texts()
-        if segments.are_truth_values:
-            # Many a database holds truth values as numbers.
+        text = f"TRIM(CAST({value} AS {style.text_type}))"
+        value, known = (
+            f"COALESCE(NULLIF({text}, {style.value('')}), {style.value(MISSING_LEVEL)})",
+            {**segments.texts()},
+        )
+        if segments.are_truth_values:  # which many a database holds as numbers
             known |= {str(number): threshold for number, threshold in segments.numbers().items()}
-        cases = [f"WHEN {style.value(label)} THEN {_double(sign * each)}" for label, each in known.items()]
-    return f"{start} {' '.join(cases)} ELSE {_double(sign * segments.unknown)} END"
+    strictest = _double(sign * segments.unknown)
+    for threshold in dict.fromkeys(known.values()):
+        if threshold != segments.unknown:
+            labels = ", ".join(style.value(label) for label, own in known.items() if own == threshold)
+            cases.append(f"WHEN {value} IN ({labels}) THEN {_double(sign * threshold)}")
+    return f"CASE {' '.join(cases)} ELSE {strictest} END" if cases else strictest
 
 
 def _table(style: Dialect, table: str | Sequence[str]) -> str:

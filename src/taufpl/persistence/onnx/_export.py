@@ -16,12 +16,12 @@ from taufpl.estimators import score_rounding, transformed
 from taufpl.exceptions import ExportError, UnseenSegmentWarning
 from taufpl.persistence._pipeline import visit
 from taufpl.persistence._segments import SegmentLabels, segment_labels
-from taufpl.persistence._unwrap import UnwrappedModel, unwrap
+from taufpl.persistence._unwrap import UnwrappedModel, finite, unwrap
 from taufpl.persistence.onnx._graph import OUTPUTS, Graph
 from taufpl.persistence.onnx._inputs import add_inputs
 from taufpl.persistence.onnx._scores import add_score
 from taufpl.persistence.onnx._steps import TensorVisitor
-from taufpl.persistence.onnx._thresholds import add_labels, add_threshold
+from taufpl.persistence.onnx._thresholds import add_threshold, find_labels
 
 # The first version whose operators compare strings.
 _OPSET = 19
@@ -73,8 +73,9 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None, segment_colu
     Where a part computes in single precision, the threshold is raised by what that can do to a score, so that the graph
     does not find positives that the model does not: its false-positive rate is no higher.
 
-    Where the model has a threshold for each segment, labels are compared as they are: another way to write the same
-    number or truth value, which the model would know, gets the strictest threshold, as unknown labels do.
+    Where the model has a threshold for each segment, labels that it does not know get the strictest threshold. Texts
+    are compared as they are, but for whole numbers (12, 012 and 12.0 are the same) and truth values; other ways to
+    write a label, which the model would know, count as unknown here.
 
     A missing number is NaN, a missing string the empty string. Where the model would refuse a row, because of a missing
     value or of a category that it has not seen, the graph gives the label of negatives, as a rule with a score of NaN.
@@ -104,17 +105,21 @@ def to_onnx(model: Any, X: Any, *, target_opset: int | None = None, segment_colu
     rows, inputs = add_inputs(graph, unwrapped, X, None if segments is None else segments.column)
     visitor = TensorVisitor(graph)
     try:
-        beside, labels = (None, None) if segments is None else add_labels(graph, unwrapped, segments, rows, inputs)
         shared = visit(unwrapped.steps, inputs, visitor)
         scores = [add_score(visitor, each, shared) for each in unwrapped.scorers]
-        threshold = add_threshold(visitor, unwrapped, segments, shared, beside)
+        labels = None if segments is None else find_labels(graph, unwrapped, segments, rows, inputs, shared)
     except ExportError:
         raise
     except ValueError as error:
         raise ExportError(f"the model cannot be exported: {error}") from error
     total = _add_mean(graph, scores)
-    limits = unwrapped.threshold if segments is None else graph.evaluate(threshold, ["rows"])
-    decisions = model.decision_function(rows) if segments is None else _decisions(unwrapped, rows, labels)
+    limits: float | Vector
+    if segments is None or labels is None:
+        limits, decisions = unwrapped.threshold, model.decision_function(rows)
+        threshold = graph.constant(finite(limits), "threshold")
+    else:
+        threshold = add_threshold(visitor, segments, labels[0])
+        limits, decisions = graph.evaluate(threshold, ["rows"]), _decisions(unwrapped, rows, labels[1])
     rounding = _rounding(graph, unwrapped, limits, decisions, graph.evaluate(total, ["rows"]))
     outputs = _add_decision(graph, unwrapped, total, threshold, rounding)
     return graph.finish(outputs, _notes(graph, unwrapped, segments, rounding))
@@ -149,7 +154,7 @@ def _add_mean(graph: Graph, scores: list[str]) -> str:
     return graph.add("Reshape", total, graph.constant(np.array([-1], dtype=np.int64)))
 
 
-def _decisions(model: UnwrappedModel, rows: Any, labels: Array | None) -> Vector:
+def _decisions(model: UnwrappedModel, rows: Any, labels: Array) -> Vector:
     """Decisions by segment on a sample, in which segments may be that the model does not know."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenSegmentWarning)
@@ -198,7 +203,7 @@ def _add_decision(
 
 
 def _notes(graph: Graph, model: UnwrappedModel, segments: SegmentLabels | None, rounding: float) -> dict[str, str]:
-    own = {} if segments is None else {"taufpl.segment_thresholds": json.dumps(segments.texts())}
+    own = {} if segments is None else {"taufpl.segment_thresholds": json.dumps(segments.limits.by_segment)}
     return {
         **own,
         "taufpl.library_version": version("taufpl"),

@@ -1,4 +1,4 @@
-"""The threshold of each row in ONNX: one for all, or that of its segment."""
+"""The thresholds of segments in ONNX."""
 
 from __future__ import annotations
 
@@ -6,61 +6,50 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._types import Array
+from taufpl.estimators import transformed
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import Encoding
 from taufpl.persistence._segments import SegmentLabels
-from taufpl.persistence._unwrap import UnwrappedModel, finite
+from taufpl.persistence._unwrap import UnwrappedModel
 from taufpl.persistence.onnx._graph import Columns, ColumnTensor, Graph
 from taufpl.persistence.onnx._inputs import as_fed
 from taufpl.persistence.onnx._steps import TensorVisitor
-from taufpl.thresholding import MISSING_LEVEL
 
 # Whole numbers beyond this have more digits than a double.
 _MOST_WHOLE = 2**53
 
 
-def add_labels(
-    graph: Graph, model: UnwrappedModel, segments: SegmentLabels, rows: Any, inputs: Columns
-) -> tuple[ColumnTensor | None, Any]:
-    """The labels of segments that stand beside what the classifier sees, as a tensor and for the rows of the sample.
+def find_labels(
+    graph: Graph, model: UnwrappedModel, segments: SegmentLabels, rows: Any, inputs: Columns, features: Columns
+) -> tuple[ColumnTensor, Array]:
+    """The labels of segments as a tensor, and those of the sample as the model gets them.
 
-    They are a column of X, or an input of their own, with labels of all segments as its sample. Both are None where the
-    classifier sees the labels itself.
+    They are a column of what the classifier sees, or a column of X, or an input of their own.
     """
     if segments.place is not None:
-        return None, None
-    if model.named and segments.column in model.names:
+        (column,) = graph.take(features, [segments.place])
+        seen = transformed(model.steps, rows)
+        labels = seen.iloc[:, segments.place] if hasattr(seen, "iloc") else seen[:, segments.place]
+    elif model.named and segments.column in model.names:
         (column,) = graph.take(inputs, [model.names.index(segments.column)])
-        return column, rows[segments.column]
-    labels = segments.sample(rows.shape[0])
-    return graph.input(segments.column, as_fed(labels.reshape(-1, 1))), labels
+        labels = rows[segments.column]
+    else:
+        labels = segments.sample(rows.shape[0])
+        column = graph.input(segments.column, as_fed(labels.reshape(-1, 1)))
+    return column, segments.as_known(labels, is_text=column.is_text)
 
 
-def add_threshold(
-    visitor: TensorVisitor,
-    model: UnwrappedModel,
-    segments: SegmentLabels | None,
-    features: Columns,
-    beside: ColumnTensor | None,
-) -> str:
-    """Add the threshold: a constant, or that of each row's segment, of shape (rows,).
-
-    The labels of segments are those `beside` the features that the classifier sees, or one of these.
-    """
+def add_threshold(visitor: TensorVisitor, segments: SegmentLabels, labels: ColumnTensor) -> str:
+    """Add the threshold of each row's segment, of shape (rows,)."""
     graph = visitor.graph
-    if segments is None:
-        return graph.constant(finite(model.threshold), "threshold")
-    if segments.place is not None:
-        (beside,) = graph.take(features, [segments.place])
-    assert beside is not None
-    tensor = visitor.encode((beside,), None, [_encoding(segments, beside)])[0].name
+    tensor = visitor.encode((labels,), None, [_encoding(segments, labels)])[0].name
     return graph.add("Reshape", tensor, graph.constant(np.array([-1], dtype=np.int64)), hint="threshold")
 
 
 def _encoding(segments: SegmentLabels, column: ColumnTensor) -> Encoding:
     """Labels as categories whose one output is their threshold."""
-    # The text "missing" is a missing label, too.
-    known = {MISSING_LEVEL: segments.missing, **segments.texts()} if column.is_text else _numbers(segments)
+    known = segments.texts() if column.is_text else _numbers(segments)
     outputs = np.array([*known.values(), segments.missing])[:, np.newaxis]
     return Encoding([*known, None], outputs, np.array([segments.unknown]))
 
