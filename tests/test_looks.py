@@ -144,6 +144,7 @@ def test_too_few_negatives_for_the_first_threshold():
 @pytest.mark.parametrize(("given", "call", "said"), [
     ({}, {"restart": True}, "restart=True begins a new sequence of negatives, for looks='any'"),
     ({"looks": 4}, {"restart": True}, "got looks=4"),
+    ({"looks": "any"}, {"segments": np.arange(900) % 2}, "limits by segment begin sequences of their own"),
 ])  # fmt: skip
 def test_bad_uses_of_recalibrate(given, call, said):
     model = MODELS["neyman-pearson"](**given).fit(X, Y)
@@ -154,11 +155,42 @@ def test_bad_uses_of_recalibrate(given, call, said):
 @pytest.mark.parametrize(("given", "said"), [
     ({"looks": 0}, "'looks' parameter"),
     ({"looks": "all"}, "'looks' parameter"),
-    ({"looks": "any", "segments": 0}, "limits by segment would need one each"),
 ])  # fmt: skip
 def test_bad_uses_of_fit(given, said):
     with pytest.raises(ValueError, match=said):
         MODELS["ranking"](**given).fit(X, Y)
+
+
+def test_every_limit_by_segment_has_its_own_sequence(tmp_path):
+    places = np.arange(1650) % 40
+    segments = np.array(["east", "west", "north", "tiny", "small"])[np.where(places < 36, places // 12, 3 + places % 2)]
+    new = ["east", "west"] * 400 + ["north"] * 15 + ["nowhere"] * 5
+    model = TauFPLClassifier({"others": 0.1, "west": 0.05}, reg=1.0, tau_scale=2.0, looks="any", random_state=0)
+    model.fit(X, Y, segments=segments)
+    held_out = np.setdiff1d(np.arange(1650), model.training_rows(Y, segments=segments))
+    limits, parts = model.segments_.limits, [(X[held_out][Y[held_out] == 0], segments[held_out][Y[held_out] == 0])]
+    assert (limits, model.segments_.members["small"]) == (("east", "north", "west", "others"), "others")
+    for _ in range(2):
+        parts.append((negatives(820), np.array(new)))
+        with pytest.warns(TooFewNegativesWarning, match="nowhere"):
+            model.recalibrate(parts[-1][0], segments=parts[-1][1])
+        save_model(model, tmp_path / "model.skops")
+        model = load_model(tmp_path / "model.skops").model
+    rows, names = np.concatenate([each for each, _ in parts]), np.concatenate([each for _, each in parts])
+    share = 1 - (1 - 0.025) ** 0.25
+    for limit, found in zip(model.segments_.limits, model.segments_.evidence, strict=True):
+        own = np.isin(names, [name for name, its_limit in model.segments_.members.items() if its_limit == limit])
+        (whole,) = SequenceStatistic((found.tau,), share).choose_all(model._raw_scores(rows[own]))
+        assert (found.n_negative, found.rank, found.looks) == (own.sum(), whole.rank, "any")
+        assert found.threshold == pytest.approx(whole.threshold)
+        assert found.delta == pytest.approx(share)
+    assert model.segments_.unproven == ("nowhere",)
+    assert [each.delta_spent for each in model.threshold_history_] == [0.025, 0.0, 0.0]
+    # A restart divides the segments anew, by the new negatives alone.
+    with pytest.warns(TooFewNegativesWarning, match="in 4 segments"):
+        model.recalibrate(parts[-1][0], segments=parts[-1][1], restart=True)
+    assert model.segments_.limits == ("east", "west")
+    assert model.threshold_history_[-1].delta_spent == 0.0125
 
 
 def test_limits_by_segment_share_what_a_look_has():

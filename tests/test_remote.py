@@ -217,15 +217,16 @@ def test_a_fitted_scorer_takes_tensors_of_every_form(form):
     np.testing.assert_allclose(gathered(scores), memory.decision_function(whole[200:]), atol=1e-12)
 
 
+@pytest.mark.parametrize("looks", [1, "any"])
 @pytest.mark.parametrize("form", ["dask threads", "torch float32", "array_api_strict"])
-def test_recalibrated_where_the_rows_are(form, tmp_path):
-    model = TauFPLClassifier(0.1, threshold="np", random_state=0, **PAPER).fit(X, Y)
+def test_recalibrated_where_the_rows_are(form, looks, tmp_path):
+    model = TauFPLClassifier(0.1, threshold="np", looks=looks, random_state=0, **PAPER).fit(X, Y)
     new, labels = cases.rows(seed=5)
     data, tags = cases.ELSEWHERE[form](new, labels, tmp_path)
     memory = clone(model).fit(X, Y).recalibrate(new, labels)
     assert model.recalibrate(data, tags).evidence_ == memory.evidence_
     alone, _ = cases.ELSEWHERE[form](new[labels == 0], labels[labels == 0], tmp_path)
-    assert model.recalibrate(alone).threshold_ == memory.threshold_
+    assert model.recalibrate(alone).threshold_ == memory.recalibrate(new[labels == 0]).threshold_
     for rows in data, new:
         with pytest.raises(ValueError, match=r"y must hold negatives, 0, .*; got 600 rows without any"):
             model.recalibrate(rows, np.ones(len(new), dtype=int))

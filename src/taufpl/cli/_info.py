@@ -99,11 +99,12 @@ def _evidence_record(evidence: Evidence) -> dict[str, Any]:
     return {**{name: getattr(evidence, name) for name in names}, "evidence": in_words(evidence)}
 
 
-def in_words(evidence: Evidence) -> str:
-    """What is promised of a threshold, and what that rests on."""
+def in_words(evidence: Evidence, segment: str | None = None) -> str:
+    """What is promised of a threshold, or of those of all segments in a column; or why nothing is."""
     if not evidence.guaranteed:
         return "; ".join(evidence.caveats) or "measured, not proven"
-    return f"P(FPR > {percent(evidence.tau)}) <= {evidence.delta:g}{looks_in_words(evidence.looks)}"
+    limit = percent(evidence.tau) if segment is None else f"tolerance, in any {segment}"
+    return f"P(FPR > {limit}) <= {evidence.delta:.4g}{looks_in_words(evidence.looks)}"
 
 
 def _limit_row(name: str, evidence: Evidence) -> list[str]:

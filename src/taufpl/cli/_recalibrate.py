@@ -79,7 +79,7 @@ def recalibrate_command(
         ("recall", percent(document["recall_estimate"])),
         ("negatives used", f"{document['n_negative_used']:,}"),
         ("seen before", seen_before(n_seen)),
-        ("guaranteed", f"{'yes' if document['guaranteed'] else 'no'}: {in_words(found)}"),
+        ("guaranteed", f"{'yes' if document['guaranteed'] else 'no'}: {in_words(found, loaded.layout.segment)}"),
     ]
     print_result(document, as_json, str(path), facts)
     if not as_json:

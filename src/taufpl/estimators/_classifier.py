@@ -97,7 +97,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         - n: each of n thresholds gets delta/n, and one more is refused.
         - "any": the negatives of all recalibrations are kept, and added to those of "np". All thresholds hold together,
           however many there are (:class:`taufpl.thresholding.SequenceStatistic`), with half of delta; the rest is for
-          ``recalibrate(..., restart=True)``. Not with `segments`.
+          ``recalibrate(..., restart=True)``. With `segments` each limit has its own negatives, and limits stay as they
+          are until a restart.
     segments : str, int, callable or None, default=None
         Where limits are by segment: the column of X, by name or position, with the segment of each row, or a function
         that gets X and gives one label a row. None where labels are given to `fit`, `predict` and the others, or where
@@ -132,8 +133,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
     threshold_history_ : tuple of taufpl.thresholding.ThresholdRecord
         When the threshold was chosen, by `fit` and by every `recalibrate` since, on how many negatives, and what that
         has spent of delta.
-    sequence_ : taufpl.thresholding.NegativeSequence
-        With ``looks="any"``: the negatives so far.
+    sequence_ : taufpl.thresholding.NegativeSequence, or tuple of them
+        With ``looks="any"``: the negatives so far; with segments those of each limit.
     segments_ : SegmentThresholds or None
         With limits by segment: the threshold and the evidence of each. `evidence_` then is one record for all rows, and
         `threshold_` the strictest threshold.

@@ -9,7 +9,7 @@ from typing import Any
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl.estimators.strategies import Plan
-from taufpl.thresholding import ANY, NegativeSequence, ThresholdRecord
+from taufpl.thresholding import ANY, ThresholdRecord
 
 LOOKS_CONSTRAINT: list[Any] = [Interval(Integral, 1, None, closed="left"), StrOptions({ANY})]
 
@@ -39,21 +39,12 @@ def share_of_delta(looks: int | str, delta: float, history: Sequence[ThresholdRe
     return share
 
 
-def with_looks(
-    plan: Plan, looks: int | str, sequence: NegativeSequence | None, history: Sequence[ThresholdRecord]
-) -> Plan:
-    """A plan with the share of delta that the next threshold has, and with the negatives that it builds upon."""
+def with_looks(plan: Plan, looks: int | str, history: Sequence[ThresholdRecord]) -> Plan:
+    """A plan with the share of delta that the next threshold has, or the next sequence of negatives."""
     if looks == 1:
         return plan
-    if looks == ANY and plan.segments is not None:
-        raise ValueError(
-            "looks='any' keeps one growing sequence of negatives, and limits by segment would need one each: give the "
-            "number of thresholds over the life of the model, such as looks=12, or leave segments out."
-        )
-    if sequence is not None:
-        return replace(plan, delta=sequence.delta, sequence=sequence)
     share = share_of_delta(looks, plan.bound_delta, history)
-    return replace(plan, delta=share, sequence=NegativeSequence(share) if looks == ANY else None)
+    return replace(plan, delta=share, sequences=() if looks == ANY else None)
 
 
 def next_threshold(estimator: Any, restart: bool = False) -> tuple[float, int]:
@@ -62,7 +53,7 @@ def next_threshold(estimator: Any, restart: bool = False) -> tuple[float, int]:
     A ValueError where delta is spent, or where there is nothing to restart.
     """
     plan = estimator._next_plan(restart)
-    n_before = 0 if plan.sequence is None else plan.sequence.n_negative
+    n_before = sum(each.n_negative for each in plan.sequences or ())
     return plan.bound_delta, max(1, plan.n_needed - n_before)
 
 

@@ -87,7 +87,7 @@ class ThresholdedMixin(ABC):
     thresholds_: Vector
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
-    sequence_: NegativeSequence | None = None
+    sequence_: NegativeSequence | tuple[NegativeSequence, ...] | None = None
 
     @property
     def _raw_threshold(self) -> float:
@@ -113,8 +113,18 @@ class ThresholdedMixin(ABC):
     def _next_plan(self, restart: bool = False, segments: RowSegments | None = None) -> Plan:
         """The plan of a recalibration."""
         check_restart(self.looks, restart)
-        sequence = None if restart or self.looks != ANY else self.sequence_
-        return with_looks(self._life_plan(segments), self.looks, sequence, self.threshold_history_)
+        plan, sequence = self._life_plan(segments), self.sequence_
+        if restart or self.looks != ANY or sequence is None:
+            return with_looks(plan, self.looks, self.threshold_history_)
+        if isinstance(sequence, NegativeSequence):
+            if segments is not None:
+                raise ValueError("limits by segment begin sequences of their own: give restart=True.")
+            return replace(plan, delta=sequence.delta, sequences=(sequence,))
+        assert isinstance(self.evidence_, Evidence)
+        division = None
+        if self.segments_ is not None and segments is not None:
+            division = self.segments_.division(self.insufficient, list(segments.taus))
+        return replace(plan, delta=self.evidence_.delta, sequences=sequence, division=division)
 
     def _training_rows(self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None) -> RowIndices | None:
         """The rows that `fit` learns from; None where it learns from all."""
@@ -161,7 +171,7 @@ class ThresholdedMixin(ABC):
 
     def _plan(self, segments: RowSegments | None = None) -> Plan:
         """The plan of a fit, with which a life begins."""
-        return with_looks(self._life_plan(segments), self.looks, None, ())
+        return with_looks(self._life_plan(segments), self.looks, ())
 
     def _life_plan(self, segments: RowSegments | None = None) -> Plan:
         """The plan with the whole of delta."""
@@ -203,8 +213,8 @@ class ThresholdedMixin(ABC):
         """
         self._score_rounding = rounding
         forget(self, "segments_", "sequence_")
-        if outcome.sequence is not None:
-            self.sequence_ = outcome.sequence
+        if outcome.sequences is not None:
+            self.sequence_ = outcome.sequences[0] if outcome.segments is None else outcome.sequences
         if outcome.segments is not None:
             self.segments_ = outcome.segments.with_evidence(self._raised)
             _warn_unproven(self.segments_)

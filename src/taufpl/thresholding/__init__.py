@@ -21,7 +21,14 @@ from taufpl.thresholding._levels import (
     shared_delta,
 )
 from taufpl.thresholding._order import USUAL_DELTA, fpr_upper_bound, negatives_needed, order_rank, simultaneous_ranks
-from taufpl.thresholding._rules import JointOrderStatistic, NPScoreRule, OrderStatistic, ThresholdRule, TrainQuantile
+from taufpl.thresholding._rules import (
+    JointOrderStatistic,
+    NPScoreRule,
+    OrderStatistic,
+    ThresholdRule,
+    TrainQuantile,
+    choose_from_too_few as choose_from_too_few,
+)
 from taufpl.thresholding._sample import (
     ArraySample,
     Sample,

@@ -26,6 +26,7 @@ from taufpl.thresholding._levels import level_codes, level_text, shared_delta
 from taufpl.thresholding._order import USUAL_DELTA, negatives_needed
 from taufpl.thresholding._rules import Insufficient, OrderStatistic, choose_from_too_few
 from taufpl.thresholding._sample import ArraySample
+from taufpl.thresholding._sequence import sequence_negatives_needed
 
 # The limit of segments that are too small for one of their own.
 OTHERS = "others"
@@ -111,6 +112,12 @@ class SegmentThresholds:
         """The same segments, with the evidence of every limit changed."""
         return replace(self, evidence=tuple(map(change, self.evidence)))
 
+    def division(self, insufficient: Insufficient, names: Sequence[str]) -> SegmentDivision:
+        """The same limits for further negatives; those of these segments that have none are not proven."""
+        rules = tuple(OrderStatistic(each.tau, each.delta or USUAL_DELTA, insufficient) for each in self.evidence)
+        new = [name for name in names if name not in self.members and name not in self.unproven]
+        return SegmentDivision(self.limits, rules, self.members, (*self.unproven, *new))
+
     def overall(self, delta: float) -> Evidence:
         """One record for all rows: the loosest tolerance, the strictest threshold, counts of all limits together.
 
@@ -191,6 +198,9 @@ class SegmentOrderStatistics:
         "infinite" gives segments with too few negatives the threshold +inf, which predicts nobody and keeps the
         guarantee, in place of a limit together. "raise" refuses where no segment, and not all of them together, has
         enough.
+    every_look : bool, default=False
+        Whether `divide` makes limits for thresholds that hold at every look (:class:`NegativeSequence`), which need
+        more negatives.
 
     Examples
     --------
@@ -208,6 +218,7 @@ class SegmentOrderStatistics:
     tau: float | Mapping[Any, float]
     delta: float = USUAL_DELTA
     insufficient: Insufficient = "raise"
+    every_look: bool = False
 
     def choose(self, negative_scores: Any, labels: Any) -> SegmentThresholds:
         """Choose the thresholds from scores of negatives that the scorer has not seen, and their segments."""
@@ -225,7 +236,7 @@ class SegmentOrderStatistics:
         if n_limits == 0 and self.insufficient != "infinite":
             raise ValueError(self._shortage(counts, taus))
         delta = shared_delta(self.delta, max(1, n_limits))
-        own = _able(counts, taus, delta)
+        own = self._able(counts, taus, delta)
         pool = self._pool(counts, taus, own, delta)
         if len(own) + bool(pool) > n_limits:  # one limit more would leave too few negatives for as many
             own = own[: n_limits if self.insufficient == "infinite" else n_limits - 1]
@@ -235,7 +246,7 @@ class SegmentOrderStatistics:
     def _n_provable(self, counts: Mapping[str, int], taus: Mapping[str, float], n_limits: int) -> int:
         """How many limits can be proven where delta is shared among a number of them."""
         delta = shared_delta(self.delta, n_limits)
-        own = _able(counts, taus, delta)
+        own = self._able(counts, taus, delta)
         return len(own) + bool(self._pool(counts, taus, own, delta))
 
     def _pool(
@@ -248,15 +259,24 @@ class SegmentOrderStatistics:
         rest = [name for name in taus if counts[name] and name not in taken]
         for strictest in sorted({taus[name] for name in rest}):
             members = [name for name in rest if taus[name] >= strictest]
-            if sum(counts[name] for name in members) >= negatives_needed(strictest, delta):
+            if sum(counts[name] for name in members) >= self._needed(strictest, delta):
                 return members
         return []
+
+    def _able(self, counts: Mapping[str, int], taus: Mapping[str, float], delta: float) -> list[str]:
+        """Segments with enough negatives for a limit of their own; those with the most to spare come first."""
+        needed = {tau: self._needed(tau, delta) for tau in {*taus.values()}}
+        spare = {name: counts[name] / needed[tau] for name, tau in taus.items() if counts[name] >= needed[tau]}
+        return sorted(spare, key=lambda name: (-spare[name], name))
+
+    def _needed(self, tau: float, delta: float) -> int:
+        return sequence_negatives_needed(tau, delta) if self.every_look else negatives_needed(tau, delta)
 
     def _shortage(self, counts: Mapping[str, int], taus: Mapping[str, float]) -> str:
         loosest = max(taus.values())
         return (
             f"no segment has enough negatives for a proof, and all together have too few: tau={loosest:g} at "
-            f"delta={self.delta:g} needs at least {negatives_needed(loosest, self.delta):,} negatives that the scorer "
+            f"delta={self.delta:g} needs at least {self._needed(loosest, self.delta):,} negatives that the scorer "
             f"has not seen, got {sum(counts.values()):,} in {len(taus)} segments. Collect more negatives, raise tau "
             "or delta, or set insufficient='infinite' to predict nobody positive."
         )
@@ -279,13 +299,6 @@ def split_by_code(values: Array, codes: RowIndices, n_codes: int) -> list[Array]
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(n_codes + 1))
     return [values[order[start:end]] for start, end in pairwise(ends)]
-
-
-def _able(counts: Mapping[str, int], taus: Mapping[str, float], delta: float) -> list[str]:
-    """Segments with enough negatives for a limit of their own; those with the most to spare come first."""
-    needed = {tau: negatives_needed(tau, delta) for tau in {*taus.values()}}
-    spare = {name: counts[name] / needed[tau] for name, tau in taus.items() if counts[name] >= needed[tau]}
-    return sorted(spare, key=lambda name: (-spare[name], name))
 
 
 def segment_tolerances(tau: float | Mapping[Any, float], names: Sequence[str]) -> dict[str, float]:

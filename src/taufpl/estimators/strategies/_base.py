@@ -20,6 +20,7 @@ from taufpl.thresholding import (
     NegativeSequence,
     Rounds,
     Sample,
+    SegmentDivision,
     SegmentOrderStatistics,
     SegmentThresholds,
     SequenceStatistic,
@@ -53,7 +54,9 @@ class Plan:
     insufficient: Any = "raise"
     seed: int = 0
     segments: RowSegments | None = None  # None: tolerances are for all rows
-    sequence: NegativeSequence | None = None  # negatives so far, where thresholds hold at every look
+    # Where thresholds hold at every look: negatives so far, one sequence for all rows or one a limit; none at first.
+    sequences: tuple[NegativeSequence, ...] | None = None
+    division: SegmentDivision | None = None  # the limits of these sequences
 
     @property
     def bound_delta(self) -> float:
@@ -68,14 +71,16 @@ class Plan:
     @property
     def guarantee(self) -> JointOrderStatistic | SequenceStatistic:
         """The rule that chooses all thresholds with a guarantee."""
-        rule = JointOrderStatistic if self.sequence is None else SequenceStatistic
+        rule = JointOrderStatistic if self.sequences is None else SequenceStatistic
         return rule(self.taus, self.bound_delta, self.insufficient)
 
     @property
     def segment_guarantee(self) -> SegmentOrderStatistics:
         """The rule that chooses the thresholds of segments with a guarantee."""
         assert self.segments is not None
-        return SegmentOrderStatistics(self.segments.taus, self.bound_delta, self.insufficient)
+        return SegmentOrderStatistics(
+            self.segments.taus, self.bound_delta, self.insufficient, every_look=self.sequences is not None
+        )
 
     @property
     def segment_codes(self) -> RowIndices | None:
@@ -131,27 +136,27 @@ class Outcome:
     """Models, whose mean score counts, and for each tolerance the evidence with the threshold on that mean.
 
     The scale is the size of the largest score that was seen, to which rounding is relative. With limits by segment the
-    evidence is one record for all rows, beside the thresholds of the segments. The sequence is that of all negatives so
-    far, where thresholds hold at every look.
+    evidence is one record for all rows, beside the thresholds of the segments. The sequences are those of all negatives
+    so far, where thresholds hold at every look.
     """
 
     models: tuple[Any, ...]
     evidence: tuple[Evidence, ...]
     scale: float
     segments: SegmentThresholds | None = None
-    sequence: NegativeSequence | None = None
+    sequences: tuple[NegativeSequence, ...] | None = None
 
     def without_guarantee(self, caveat: str | None) -> Outcome:
         """The outcome without its guarantee, where there is a reason that voids it."""
         if caveat is None:
             return self
-        segments, sequence = self.segments, self.sequence
+        segments, sequences = self.segments, self.sequences
         if segments is not None:
             segments = segments.with_evidence(lambda each: each.without_guarantee(caveat))
-        if sequence is not None:
-            sequence = replace(sequence, caveats=(*sequence.caveats, caveat))
+        if sequences is not None:
+            sequences = tuple(replace(each, caveats=(*each.caveats, caveat)) for each in sequences)
         evidence = tuple(each.without_guarantee(caveat) for each in self.evidence)
-        return replace(self, evidence=evidence, segments=segments, sequence=sequence)
+        return replace(self, evidence=evidence, segments=segments, sequences=sequences)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
             counts = limits.count([each.threshold for each in evidence], held_out, scores)
         else:
             counts = _caught_by_folds(fitter, train, held_out, model, evidence, limits)
-        outcome = replace(limits.outcome((model,), evidence, counts, scale), sequence=limits.grown(scores))
+        outcome = replace(limits.outcome((model,), evidence, counts, scale), sequences=limits.grown(held_out, scores))
         return outcome.without_guarantee(held_out.copies(train))
 
 
@@ -149,7 +149,7 @@ def held_out_size(n_units: int, plan: Plan) -> int:
     if plan.holdout != "auto":
         return max(1, min(round(float(plan.holdout) * n_units), n_units - 1))
     size = max(1, min(max(round(_SHARE * n_units), plan.n_needed), n_units - 1))
-    return size if plan.sequence is not None else snapped(size, plan.taus, plan.bound_delta)
+    return size if plan.sequences is not None else snapped(size, plan.taus, plan.bound_delta)
 
 
 def snapped(size: int, taus: Sequence[float], delta: float) -> int:
@@ -181,7 +181,7 @@ def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
     """Refuse to hold out too few negatives, before anything is fitted, with the numbers that would do."""
     # Sharing delta equally is not the best that can be done; where it just fails, the rule itself decides.
     needed = plan.n_needed
-    if n_held >= (needed if plan.sequence is not None else negatives_needed(min(plan.taus), plan.bound_delta)):
+    if n_held >= (needed if plan.sequences is not None else negatives_needed(min(plan.taus), plan.bound_delta)):
         return
     advice = (
         f"holdout={min(0.99, 1.01 * needed / n_units):.2g} would hold out enough"

@@ -14,7 +14,16 @@ from taufpl._types import Labels, RowIndices
 from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies._base import Outcome, Plan
 from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
-from taufpl.thresholding import Evidence, NegativeSequence, SegmentDivision, SegmentThresholds, split_by_code
+from taufpl.thresholding import (
+    ArraySample,
+    Evidence,
+    NegativeSequence,
+    SegmentDivision,
+    SegmentThresholds,
+    TopSample,
+    choose_from_too_few,
+    split_by_code,
+)
 
 
 class Limits(ABC):
@@ -45,13 +54,13 @@ class Limits(ABC):
         """
         chosen = self.choose(table, scores) if evidence is None else evidence
         counts = self.count([each.threshold for each in chosen], table, scores)
-        sequence = self.grown(scores) if evidence is None else None
-        outcome = replace(self.outcome((), chosen, counts, 0.0), sequence=sequence)
+        sequences = self.grown(table, scores) if evidence is None else None
+        outcome = replace(self.outcome((), chosen, counts, 0.0), sequences=sequences)
         return outcome.without_guarantee(table.copies())
 
-    def grown(self, scores: Scores) -> NegativeSequence | None:
-        """The sequence of negatives with those of scored rows; None where there is no sequence."""
-        return None
+    @abstractmethod
+    def grown(self, table: Table, scores: Scores) -> tuple[NegativeSequence, ...] | None:
+        """The sequences of negatives with those of scored rows; None where thresholds are for one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +71,19 @@ class CommonLimits(Limits):
 
     def choose(self, table: Table, scores: Scores) -> tuple[Evidence, ...]:
         """The thresholds of all tolerances, then those of others that somebody wants to hear of."""
-        plan, sequence = self.plan, self.grown(scores)
-        if sequence is None:
+        plan, grown = self.plan, self.grown(table, scores)
+        if grown is None:
             chosen = plan.guarantee.choose_all(scores.negative)
         else:
-            chosen = sequence.choose_all(plan.taus, plan.insufficient)
+            chosen = grown[0].choose_all(plan.taus, plan.insufficient)
         return chosen + other_evidence(scores.negative, plan.guarantee)
 
-    def grown(self, scores: Scores) -> NegativeSequence | None:
-        sequence = self.plan.sequence
-        return None if sequence is None else sequence.add(scores.negative, self.plan.taus)
+    def grown(self, table: Table, scores: Scores) -> tuple[NegativeSequence, ...] | None:
+        plan = self.plan
+        if plan.sequences is None:
+            return None
+        (sequence,) = plan.sequences or (NegativeSequence(plan.bound_delta),)
+        return (sequence.add(scores.negative, plan.taus),)
 
     def at_ranks(self, ranks: Sequence[int | None], table: Table, scores: Scores) -> list[float]:
         return [math.inf if rank is None else scores.negative.at_rank(rank) for rank in ranks]
@@ -101,7 +113,7 @@ class SegmentLimits(Limits):
         """The limits that counts of negatives, one a segment, allow."""
         assert plan.segments is not None
         taus = plan.segments.taus
-        division = plan.segment_guarantee.divide(dict(zip(taus, counts, strict=True)), taus)
+        division = plan.division or plan.segment_guarantee.divide(dict(zip(taus, counts, strict=True)), taus)
         return cls(plan, division, division.places(list(taus)))
 
     def places(self, table: Any, rows: RowIndices) -> RowIndices:
@@ -109,7 +121,26 @@ class SegmentLimits(Limits):
         return self.limit_of[table.units.segments[rows]]
 
     def choose(self, table: Any, scores: Any) -> tuple[Evidence, ...]:
-        return self.division.choose(scores.negative.scores, self.places(table, table.negative_rows)).evidence
+        division, grown = self.division, self.grown(table, scores)
+        if grown is None:
+            return division.choose(scores.negative.scores, self.places(table, table.negative_rows)).evidence
+        return tuple(
+            sequence.choose_all((rule.tau,), rule.insufficient)[0]
+            if not division.is_infinite(name)
+            else choose_from_too_few(TopSample(sequence.scores, sequence.n_negative), rule, 0)
+            for name, rule, sequence in zip(division.limits, division.rules, grown, strict=True)
+        )
+
+    def grown(self, table: Any, scores: Any) -> tuple[NegativeSequence, ...] | None:
+        plan, rules = self.plan, self.division.rules
+        if plan.sequences is None:
+            return None
+        before = plan.sequences or tuple(NegativeSequence(rule.delta) for rule in rules)
+        parts = split_by_code(scores.negative.scores, self.places(table, table.negative_rows), len(rules))
+        return tuple(
+            sequence.add(ArraySample(own), (rule.tau,))
+            for sequence, own, rule in zip(before, parts, rules, strict=True)
+        )
 
     def at_ranks(self, ranks: Sequence[int | None], table: Any, scores: Any) -> list[float]:
         places, values = self.places(table, table.negative_rows), scores.negative.scores
