@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from cli_cases import NAMES, command, contents, frame, succeed, write
+from report_cases import embedded
 from taufpl import NeymanPearsonClassifier
 from taufpl.estimators import last_step
 from taufpl.monitoring import SegmentMonitor
@@ -200,3 +201,14 @@ def test_files_without_the_column_are_refused(place, tmp_path):
     lacks = write(table(1).drop(columns="country"), tmp_path / "lacks.csv")
     done = command("evaluate", place / "m.skops", lacks)
     assert (done.code, "there is no column 'country', which the model needs" in done.err) == (1, True)
+
+
+def test_report_goes_by_segment_or_column(place, tmp_path):
+    for by, name in ((), "country"), (("--by", "branch"), "branch"):
+        succeed("report", place / "m.skops", place / "new.csv", "-o", tmp_path / "r.html", "--new", *by)
+        found = embedded((tmp_path / "r.html").read_text())["by"]
+        assert (found["name"], found["are_segments"]) == (name, not by)
+    rows, _, flagged = flags(place)
+    mine = (rows["branch"] == 1) & (rows["y"] == 0)
+    level = next(each for each in found["levels"] if each["level"] == "1")
+    assert (level["n_negative"], level["n_false"]) == (mine.sum(), (mine & flagged).sum())

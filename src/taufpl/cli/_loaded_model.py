@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ from taufpl.persistence import SavedModel, load_model
 from taufpl.preprocessing import LevelEncoder, TableEncoder, TrainingColumn, UnseenCounter
 from taufpl.thresholding import (
     FIT,
-    OTHERS,
     RECALIBRATE,
     USUAL_DELTA,
     SegmentThresholds,
     ThresholdRecord,
-    level_text,
+    named_tolerances,
+    tolerance_of,
 )
 
 # Remarks on one file that are printed; of the others only their number.
@@ -79,18 +80,13 @@ class LoadedModel:
     @property
     def tolerances(self) -> dict[str, float]:
         """The tolerances of a model with segments by canonical name, "others" being all that are not named."""
-        tau = self.head.tau
-        given = tau if isinstance(tau, Mapping) else {OTHERS: tau}
-        return {level_text(name): float(each) for name, each in given.items()}
+        return named_tolerances(self.head.tau)
 
     def tolerance_of(self, column: str) -> Callable[[str], float]:
         """The tolerance of a level of a column: of the model's segments their own, else that of all rows."""
         if self.limits is None or column != self.layout.segment:
             return lambda _: self.tau
-        known = self.tolerances
-        # A segment that nobody has named is held to the strictest.
-        rest = known.get(OTHERS, min(known.values()))
-        return lambda level: known.get(level, rest)
+        return partial(tolerance_of, named=self.tolerances)
 
     @property
     def delta(self) -> float:

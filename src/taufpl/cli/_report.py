@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from taufpl._extras import require
+from taufpl._types import Array
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._loaded_model import note_unseen, open_model
-from taufpl.cli._options import BaseRateRange, Data, Json, Model, Target
+from taufpl.cli._options import BaseRateRange, By, Data, Json, Model, Target
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._seen import SeenCounter, is_training_file
 from taufpl.report import write_report
@@ -22,6 +24,7 @@ def report_command(
     target: Target = None,
     volume: Annotated[float, typer.Option(min=0, help="Cases that are screened a day.")] = 10_000,
     base_rate: BaseRateRange = None,
+    by: By = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     examples: Annotated[int, typer.Option(min=0, max=500, help="Rows to show around the threshold; 0 for none.")] = 10,
     is_new: Annotated[
@@ -31,19 +34,22 @@ def report_command(
 ) -> None:
     """Write a report on a model as one HTML file that needs nothing else.
 
-    Only with --new the report may call the promise kept. Rows that the model has seen are recognised and left out.
+    A model with segments is reported by segment; --by shows the rates of the levels of another column instead. Only
+    with --new the report may call the promise kept. Rows that the model has seen are recognised and left out.
     """
     file = find_data_file(data)
     check_output(output, data, model)
     loaded = open_model(model)
     with working(f"reading {data}") as tell:
-        rows = loaded.labelled_reader(file, target).load()
+        rows = loaded.labelled_reader(file, target, level_column=by).load()
         seen = SeenCounter(file, loaded)
         seen.hits(rows)
         n_seen = seen.note().n_seen
         trained_on = n_seen == len(rows) or is_training_file(loaded, rows)
         unseen_values = loaded.unseen_counter()
         unseen_values.update(rows.X)
+        unlimited = loaded.unseen_segments()
+        unlimited.update(rows.segments)
         tell(f"writing {output}")
         write_report(
             loaded.model,
@@ -57,16 +63,25 @@ def report_command(
             data_is_new=False if trained_on else True if is_new else None,
             seen=loaded.saved.seen,
             unseen_values=unseen_values,
+            segments=_named(rows.segments if loaded.limits is not None else None, loaded.layout.segment),
+            by=_named(rows.levels, by),
         )
     note_unseen(file, unseen_values)
+    unlimited.note(file)
     document = {
         "output": str(output),
         "n_rows": len(rows),
         "n_seen_before": n_seen,
         "trained_on": trained_on,
         "unseen": unseen_values.record(),
+        "unseen_segments": unlimited.record(),
     }
     if as_json:
         print_json(document)
     else:
         print(f"{output}: {len(rows):,} rows{', which the model has seen' if trained_on else ''}")
+
+
+def _named(labels: Array | None, name: str | None) -> Any:
+    """Labels with the name of their column."""
+    return None if labels is None else require("pandas", "cli", "to hold tables").Series(labels, name=name)

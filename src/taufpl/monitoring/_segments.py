@@ -15,7 +15,7 @@ from taufpl._records import plain, read_record
 from taufpl.monitoring._events import as_names
 from taufpl.monitoring._monitor import FPRMonitor, as_flags, usual_run_length
 from taufpl.monitoring._state import MonitorRecord
-from taufpl.thresholding import OTHERS, level_text, level_texts
+from taufpl.thresholding import OTHERS, level_text, level_texts, tolerance_of
 
 # Segments that are watched on their own where they are not known beforehand; later ones are watched together.
 MOST_SEGMENTS = 50
@@ -146,7 +146,7 @@ class SegmentMonitor:
 
     def tolerance(self, segment: str) -> float:
         """The tolerance of a segment: its own, that of the others, or the strictest where neither is named."""
-        return self.tau.get(segment, self.tau.get(OTHERS, min(self.tau.values())))
+        return tolerance_of(segment, self.tau)
 
     @property
     def alarm(self) -> bool:

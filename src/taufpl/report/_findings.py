@@ -17,10 +17,11 @@ from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _pictures
 from taufpl.report._features import Features
 from taufpl.report._format import rate, shortened
+from taufpl.report._levels import Levels
 from taufpl.report._novelty import Given, TrainingRows
 from taufpl.report._rates import TABLE_TAUS, DailyCases, Rates, measured_rates, proven_rates
 from taufpl.report._scored_rows import ScoredRows
-from taufpl.thresholding import Evidence, negatives_needed, negatives_to_settle, tolerance_verdict
+from taufpl.thresholding import Evidence, SegmentThresholds, negatives_needed, negatives_to_settle, tolerance_verdict
 
 _N_REASONS = 3
 _REPR_LENGTH = 200
@@ -45,6 +46,7 @@ class Findings:
     edges: Vector | None
     n_examples: int
     unseen_values: UnseenCounter | None
+    levels: Levels | None = None
 
     @property
     def used(self) -> Rates:
@@ -62,6 +64,8 @@ class Findings:
         evidence, strategy = self.evidence, self.strategy
         if evidence is None:
             return "ranking"
+        if self.limits is not None and all(each.guaranteed for each in self.limits.evidence):
+            return "segments"
         if np.isposinf(evidence.threshold):
             return "nothing found"
         if evidence.guaranteed:
@@ -75,9 +79,21 @@ class Findings:
         return "quantile"
 
     @property
+    def limits(self) -> SegmentThresholds | None:
+        """The thresholds by segment, where the model has some."""
+        found: SegmentThresholds | None = getattr(self.rows.final, "segments_", None)
+        return found
+
+    @property
+    def tolerance_text(self) -> str:
+        """The tolerance in percent; of those by segment the strictest and the loosest."""
+        taus = [self.rows.tau] if self.limits is None else [each.tau for each in self.limits.evidence]
+        return rate(taus[0]) if min(taus) == max(taus) else f"{rate(min(taus))} to {rate(max(taus))}"
+
+    @property
     def strength(self) -> str:
         """How strong the promise is: "guarantee", "close" to one, or "none"."""
-        if self.evidence is not None and self.evidence.guaranteed:
+        if (self.evidence is not None and self.evidence.guaranteed) or self.promise == "segments":
             return "guarantee"
         return "close" if self.promise in {"cross-fit", "careful rounds"} else "none"
 
@@ -90,8 +106,11 @@ class Findings:
     def verdict(self, which: int | None = None) -> str:
         """Verdict on a tolerance, the strictest by default: "kept" only where the rows are new, else "open".
 
-        "broken" counts on rows that were trained on, too, since those flatter the model.
+        "broken" counts on rows that were trained on, too, since those flatter the model. Where the model has limits by
+        segment, the verdict is on all of them together.
         """
+        if which is None and self.levels is not None and self.levels.are_segments:
+            return self.levels.verdict
         which = self.rows.main if which is None else which
         rates = self.rates[which]
         if not rates.n_negative:
@@ -228,6 +247,7 @@ class Findings:
             "roc_low": _pictures.roc_axis(rows).low if used.n_negative else None,
             "raw_score_range": None if self.edges is None else [float(self.edges[0]), float(self.edges[-1])],
             "fingerprint": self.fingerprint,
+            "by": None if self.levels is None else self.levels.data(),
             "unseen": None if self.unseen_values is None else self.unseen_values.record(),
         }
         finite: dict[str, Any] = _finite(found)

@@ -15,12 +15,14 @@ from taufpl import __version__
 from taufpl._checks import check_count
 from taufpl._extras import require
 from taufpl._files import write_whole
+from taufpl._sklearn import safe_indexing
 from taufpl.persistence import SeenRows
 from taufpl.planning import check_base_rate
 from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _format, _pictures
 from taufpl.report._features import features_of
 from taufpl.report._findings import Findings
+from taufpl.report._levels import levels_of
 from taufpl.report._novelty import compare_training, leave_out_seen
 from taufpl.report._rates import DailyCases, measured_rates, rates_at, slider
 from taufpl.report._scored_rows import score_rows
@@ -44,6 +46,8 @@ def render_report(
     data_is_new: bool | None = None,
     seen: SeenRows | None = None,
     unseen_values: UnseenCounter | None = None,
+    segments: Any = None,
+    by: Any = None,
 ) -> str:
     """Report on a fitted model as one HTML page that needs nothing else: no network, no other file.
 
@@ -82,6 +86,11 @@ def render_report(
     unseen_values : UnseenCounter, default=None
         What the given rows have that the training rows never had, counted; None counts it where `X` and the training
         rows are given as frames.
+    segments : array-like of shape (n_samples,), default=None
+        The segment of each row, where the model has a threshold for each segment and finds none in a column of X.
+    by : str or array-like of shape (n_samples,), default=None
+        A column of X, or the level of each row: false-alarm rate and recall of each level, with bounds that hold for
+        all levels together. None takes the segments of a model that has some.
 
     Returns
     -------
@@ -123,7 +132,8 @@ def render_report(
     if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
         raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
     given = leave_out_seen(X, y, data_is_new, seen)
-    rows = score_rows(model, given.X, given.y)
+    segments, levels = (_kept(each, X, given.kept) for each in (segments, by))
+    rows = score_rows(model, given.X, given.y, segments)
     compared = None if training is None else compare_training(rows, training)
     is_new = given.is_new
     if is_new is None and compared is not None:
@@ -142,6 +152,7 @@ def render_report(
         _pictures.histogram_edges(rows),
         n_examples,
         _count_unseen(X, training) if unseen_values is None else unseen_values,
+        levels_of(rows, levels, _name_of(by, segments, rows.final), is_new),
     )
     return _render(found, title)
 
@@ -161,6 +172,8 @@ def write_report(
     data_is_new: bool | None = None,
     seen: SeenRows | None = None,
     unseen_values: UnseenCounter | None = None,
+    segments: Any = None,
+    by: Any = None,
 ) -> Path:
     """Write the page of :func:`render_report` to a file.
 
@@ -173,6 +186,8 @@ def write_report(
     path : str or path-like
         Where to write; folders are made as needed, and a file that is there is replaced.
     title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen, unseen_values
+        As in :func:`render_report`.
+    segments, by
         As in :func:`render_report`.
 
     Returns
@@ -207,6 +222,8 @@ def write_report(
         data_is_new=data_is_new,
         seen=seen,
         unseen_values=unseen_values,
+        segments=segments,
+        by=by,
     )
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +232,7 @@ def write_report(
 
 
 def _render(found: Findings, title: str | None) -> str:
-    title = f"Screening at a tolerance of {_format.rate(found.rows.tau)}" if title is None else title
+    title = f"Screening at a tolerance of {found.tolerance_text}" if title is None else title
     template = templates().get_template("page.html")
     return printable(template.render(found=found, rows=found.rows, used=found.used, title=title, made=made_by()))
 
@@ -248,6 +265,24 @@ def templates() -> Any:
     found.globals.update({each.__name__: each for each in functions}, NONE=_format.NONE)
     found.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return found
+
+
+def _kept(labels: Any, X: Any, kept: Any) -> Any:
+    """Labels of the rows that are reported on: those given, or a column of X by its name."""
+    if isinstance(labels, str):
+        if labels not in getattr(X, "columns", ()):
+            raise ValueError(f"by={labels!r} is no column of X: give a frame with that column, or one level a row.")
+        labels = X[labels]
+    return labels if labels is None or kept is None else safe_indexing(labels, kept)
+
+
+def _name_of(by: Any, segments: Any, final: Any) -> str:
+    """What the levels are called."""
+    for source in (by, segments, getattr(final, "segments", None)) if by is None else (by,):
+        name = source if isinstance(source, str) else getattr(source, "name", None)
+        if isinstance(name, str):
+            return name
+    return "segment" if by is None else "level"
 
 
 def _count_unseen(X: Any, training: Any) -> UnseenCounter | None:

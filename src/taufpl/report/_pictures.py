@@ -204,6 +204,11 @@ def interval_path(low: float, high: float, y: float) -> str:
     return f"M{_x(low)} {_y(y)}H{_x(high)}"
 
 
+def mark_path(x: float, y: float, reach: float) -> str:
+    """An upright line around a place."""
+    return f"M{_x(x)} {_y(y - reach)}V{_y(y + reach)}"
+
+
 def _x(place: float) -> int:
     return round(WIDTH * place)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from taufpl._checks import check_scores
 from taufpl._sklearn import num_samples
 from taufpl._types import Vector
-from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin, steps_and_last, transformed
+from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin, labels_of_rows, steps_and_last, transformed
+from taufpl.exceptions import UnseenSegmentWarning
 from taufpl.operators import as_operator
 from taufpl.thresholding import USUAL_DELTA, Evidence
 
@@ -27,7 +29,8 @@ class ScoredRows:
     `final` is the estimator in the model that has the threshold, a pipeline's last step or a search's best. `outer` are
     the rows as given, `inner` as `final` sees them. A row is positive if its raw score is strictly above the threshold.
     `negative` and `positive` are the scores of the two classes, sorted upward. Taus, thresholds and evidence have one
-    entry a tolerance; the evidence is None where the threshold is a training quantile without any.
+    entry a tolerance; the evidence is None where the threshold is a training quantile without any. Where the model has
+    a threshold for each segment, `segments` has the label of each row's, and scores are measured from its threshold.
     """
 
     model: Any
@@ -41,6 +44,7 @@ class ScoredRows:
     evidence: tuple[Evidence | None, ...]
     negative: Vector
     positive: Vector
+    segments: Any = None
 
     @property
     def main(self) -> int:
@@ -82,20 +86,28 @@ class ScoredRows:
         return str(index[row])
 
 
-def score_rows(model: Any, X: Any, y: Any) -> ScoredRows:
+def score_rows(model: Any, X: Any, y: Any, segments: Any = None) -> ScoredRows:
     """Check a fitted model and labelled rows, and score the rows."""
     final, inner = _unwrapped(model, X)
     is_positive = _check_labels(y, X, final.classes_)
-    scores = check_scores("the scores of the model", _raw_scores(final, inner))
+    labels = None
+    if getattr(final, "segments_", None) is not None:
+        labels = labels_of_rows(final.segments, inner, segments)
+    elif segments is not None:
+        raise ValueError("segments are for models with a threshold for each segment; use by= for rates by a column.")
+    raw = _raw_scores(final, inner) if labels is None else _decisions(final, inner, labels)
+    scores = check_scores("the scores of the model", raw)
     evidence: tuple[Evidence | None, ...]
     if isinstance(final, ThresholdedMixin):
         evidence = final.evidence_ if isinstance(final.evidence_, tuple) else (final.evidence_,)
         taus = tuple(float(each.tau) for each in evidence if each is not None)
-        thresholds = tuple(float(each) for each in final.thresholds_)
+        thresholds = (0.0,) if labels is not None else tuple(float(each) for each in final.thresholds_)
     else:
         evidence, taus, thresholds = (None,), (float(final.tau),), (-float(final.intercept_[0]),)
     negative, positive = np.sort(scores[~is_positive]), np.sort(scores[is_positive])
-    return ScoredRows(model, final, X, inner, scores, is_positive, taus, thresholds, evidence, negative, positive)
+    return ScoredRows(
+        model, final, X, inner, scores, is_positive, taus, thresholds, evidence, negative, positive, labels
+    )
 
 
 def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
@@ -110,6 +122,15 @@ def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
             "NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
         )
     return final, transformed(steps, X)
+
+
+def _decisions(final: Any, X: Any, labels: Any) -> Vector:
+    """Scores measured from the threshold of each row's segment."""
+    with warnings.catch_warnings():
+        # The table by segment shows those that were never seen.
+        warnings.simplefilter("ignore", UnseenSegmentWarning)
+        found: Vector = final.decision_function(X, segments=labels)
+    return found
 
 
 def _raw_scores(final: Any, X: Any) -> Vector:

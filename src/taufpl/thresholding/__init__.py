@@ -42,9 +42,11 @@ from taufpl.thresholding._segments import (
     SegmentDivision as SegmentDivision,
     SegmentOrderStatistics,
     SegmentThresholds,
+    named_tolerances as named_tolerances,
     segment_tolerances as segment_tolerances,
     shown_names as shown_names,
     split_by_code as split_by_code,
+    tolerance_of as tolerance_of,
 )
 from taufpl.thresholding._sequence import (
     ANY as ANY,

@@ -323,6 +323,17 @@ def segment_tolerances(tau: float | Mapping[Any, float], names: Sequence[str]) -
     return {name: given.get(name, rest) for name in names}  # type: ignore[misc]
 
 
+def named_tolerances(tau: float | Mapping[Any, float]) -> dict[str, float]:
+    """Tolerances by canonical name; one for all segments is that of the others."""
+    given = tau if isinstance(tau, Mapping) else {OTHERS: tau}
+    return {level_text(name): float(each) for name, each in given.items()}
+
+
+def tolerance_of(segment: str, named: Mapping[str, float]) -> float:
+    """The tolerance of a segment: its own, that of the others, or the strictest where neither is named."""
+    return named.get(segment, named.get(OTHERS, min(named.values())))
+
+
 def shown_names(names: Sequence[str]) -> str:
     """Names for a message: all of a few, the first five of many."""
     shown = ", ".join(map(repr, names[:_MOST_NAMES]))
