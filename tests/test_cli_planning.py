@@ -19,6 +19,9 @@ def place(tmp_path_factory):
     write(frame(2, n=100, m=1).query("y == 0"), folder / "negatives.csv")
     succeed("fit", folder / "good.csv", "--target", "y", "--tau", 0.05, "--model", "logistic", "--threshold", "np",
             "-o", folder / "good.skops")  # fmt: skip
+    by_land = frame(0, n=2000, m=300).assign(land=lambda table: ["EU", "US"] * (len(table) // 2))
+    succeed("fit", write(by_land, folder / "lands.csv"), "--target", "y", "--tau", 0.05, "--score", "x0",
+            "--segment", "land", "-o", folder / "lands.skops")  # fmt: skip
     return folder
 
 
@@ -114,6 +117,7 @@ BAD = [
     ("plan --model good.skops", 2, "--model and --data go together"),
     ("plan --model good.skops --data good.csv", 1, "fitted on these very rows"),
     ("plan --model good.skops --data negatives.csv", 1, "no positives that the model has not seen"),
+    ("plan --model lands.skops --data lands.csv", 1, "has a threshold for each segment"),
     ("plan -o plan.svg", 2, "the picture is written as .png"),
     ("plan -o missing/plan.png", 1, "the folder missing does not exist"),
     ("plan --tau 5", 2, "strictly between 0 and 1"),
