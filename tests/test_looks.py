@@ -130,6 +130,18 @@ def test_copies_void_all_thresholds_of_their_sequence():
     assert model.recalibrate(negatives(2000), restart=True).evidence_.guaranteed
 
 
+def test_the_same_negatives_are_not_added_twice():
+    model, fresh = MODELS["neyman-pearson"](looks="any").fit(X, Y), negatives(3000)
+    model.recalibrate(fresh)
+    before = model.sequence_.n_negative, len(model.threshold_history_)
+    with pytest.raises(ValueError, match="A negative counts once: give new ones"):
+        model.recalibrate(fresh[::-1])
+    assert (model.sequence_.n_negative, len(model.threshold_history_)) == before
+    levels = ScoreScreen(tau=0.05, looks="any", pos_label=1).fit(np.round(fresh[:, 0], 1), np.zeros(3000))
+    levels.recalibrate(np.round(fresh[:, 1], 1))  # few values, which repeat by chance
+    assert levels.recalibrate(np.round(fresh[:, 2], 1)).evidence_.n_negative == 9000
+
+
 def test_too_few_negatives_for_the_first_threshold():
     needed = sequence_negatives_needed(0.05, 0.025)
     few = np.r_[np.arange(needed + 5), np.arange(1500, 1650)]

@@ -40,6 +40,10 @@ _ACCURACY = 1e-9
 # A sequence keeps twice the negatives that the loosest tolerance could leave above a threshold, and these beside.
 _KEPT_SHARE, _KEPT_LEAST, _KEPT_MOST = 2.0, 1_000, 100_000
 _MOST_NEGATIVES = 2**53
+# This many negatives, and this share of them, have scores of negatives before them: where hardly any scores are tied,
+# as the third number says, these are the same negatives.
+_FEW, _MOST_KNOWN, _LEAST_DISTINCT = 10, 0.9, 0.99
+_DIGITS = 8
 
 
 def sequence_rank(n: int, tau: float, delta: float) -> int | None:
@@ -265,12 +269,14 @@ class NegativeSequence:
     def add(
         self, negative_scores: ScoresLike, taus: Sequence[float], caveats: tuple[str, ...] = ()
     ) -> NegativeSequence:
-        """The sequence with further negatives."""
+        """The sequence with further negatives; a ValueError where these have been added before."""
         new = as_sample("negative_scores", negative_scores)
         n = self.n_negative + new.size
         most = min(_KEPT_MOST, max(_KEPT_LEAST, math.ceil(_KEPT_SHARE * max(taus) * n)))
         floor = self.floor if new.size <= most else max(self.floor, new.at_rank(new.size - most))
-        scores = np.sort(np.concatenate((self.scores[self.scores > floor], new.above(floor))))
+        highest = new.above(floor)
+        _refuse_known(highest, self.scores)
+        scores = np.sort(np.concatenate((self.scores[self.scores > floor], highest)))
         if scores.size > most:
             floor = float(scores[-most - 1])
             scores = scores[scores > floor]
@@ -281,3 +287,17 @@ class NegativeSequence:
         sample = TopSample(self.scores, self.n_negative, self.floor)
         found = SequenceStatistic(taus, self.delta, insufficient).choose_all(sample)
         return tuple(each.without_guarantee(*self.caveats) if self.caveats else each for each in found)
+
+
+def _refuse_known(new: Scores, known: Scores) -> None:
+    """Refuse scores that are known already, where that cannot be chance."""
+    if new.size < _FEW or known.size < _FEW or not -math.inf < known[0] < known[-1] < math.inf:
+        return
+    # Scores that are summed in another order differ in their last digits.
+    new, known = (np.round((each - known[0]) / (known[-1] - known[0]), _DIGITS) for each in (new, known))
+    n_known = int(np.count_nonzero(np.isin(new, known)))
+    if n_known >= _MOST_KNOWN * new.size and np.unique(known).size >= _LEAST_DISTINCT * known.size:
+        raise ValueError(
+            f"{n_known:,} of the {new.size:,} highest of these negatives have the very scores of negatives that were "
+            "added before. A negative counts once: give new ones."
+        )
