@@ -179,24 +179,11 @@ def _fit_file(
     with working(f"writing {output}"):
         header = save_model(fitted, output, training=record | typical_record(fitted, negatives), seen=seen)
     written = time.perf_counter()
-    evidence = head.evidence_
     document = {
         "output": str(output),
-        **evidence_record(evidence),
-        "recall_interval": evidence.tpr_interval,
-        "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
         **{name: header.training.get(name) for name in _OF_HEADER},
-        "threshold": head.threshold_,
-        "looks": options.looks,
-        "model_kind": options.model,
-        "score": options.score,
-        "lower_is_positive": options.lower_is_positive,
-        **leaderboard_record(head, options),
+        **_found(head, options),
         **budget_record(budgets, others.evidence),
-        **limits_record(head),
-        "segment": options.segment,
-        "group": options.group,
-        "time": options.time,
         "columns": record["layout"]["columns"],
         "n_columns": rows.layout.n_columns or len(rows.layout.used),
         "notes": [*_notes(caught), *_dates(rows)],
@@ -209,6 +196,26 @@ def _fit_file(
         "created": header.created,
     }
     return document, rows.layout
+
+
+def _found(head: Any, options: FitOptions) -> dict[str, Any]:
+    """What the fit has found, and the options that it is read by."""
+    evidence = head.evidence_
+    return {
+        **evidence_record(evidence),
+        "recall_interval": evidence.tpr_interval,
+        "np_score": np_score_of(evidence.fpr_estimate, evidence.tpr_estimate, evidence.tau),
+        "threshold": head.threshold_,
+        "looks": options.looks,
+        "model_kind": options.model,
+        "score": options.score,
+        "lower_is_positive": options.lower_is_positive,
+        **leaderboard_record(head, options),
+        **limits_record(head),
+        "segment": options.segment,
+        "group": options.group,
+        "time": options.time,
+    }
 
 
 @contextmanager
