@@ -1,11 +1,13 @@
 """``taufpl monitor``: both alarms, the verdict, events, and the exit code."""
 
+import io
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from cli_cases import NAMES, command, contents, frame, numbers, succeed, write
+from taufpl.cli._app import run
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 from taufpl.persistence import load_model
 
@@ -152,6 +154,25 @@ def test_levels_are_watched(place, tmp_path):
     told = succeed(*call, code=3).out
     assert "ALARM in 1 of 2 levels: FO" in told
     assert "all alarms together are ever false with probability at most 0.05" in told
+
+
+class Interrupted(io.BytesIO):
+    """Standard input of a process that is told to end while it waits for rows."""
+
+    def read1(self, size=-1):
+        part = super().read1(size)
+        if not part:
+            raise KeyboardInterrupt
+        return part
+
+
+def test_rows_of_stdin_count_although_the_call_is_interrupted(place, tmp_path, monkeypatch):
+    state = tmp_path / "state.json"
+    text = write(negatives(300), tmp_path / "t.csv").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Interrupted(text)))
+    assert run(["monitor", str(place / "m.skops"), "-", "--state", str(state)]) == 130
+    done = succeed("monitor", place / "m.skops", tmp_path / "t.csv", "--state", state, "--json").document
+    assert (done["n_negative"], done["state"]["n_calls"]) == (600, 2)
 
 
 def edited(text):

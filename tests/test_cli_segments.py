@@ -101,7 +101,7 @@ def test_evaluate_and_monitor_go_by_segment(place):
         assert (found[name]["n_negative"], found[name]["n_false_positive"]) == (mine.sum(), (mine & flagged).sum())
     other = succeed("evaluate", place / "m.skops", place / "new.csv", "--by", "branch", "--json").document["by"]
     assert {each["level"]: each["tau"] for each in other["levels"]} == {"1": 0.1, "2": 0.1}
-    watch = SegmentMonitor({"US": 0.05, "others": 0.1}, segments=SEGMENTS)
+    watch = SegmentMonitor({"US": 0.05, "others": 0.1}, segments=["EU", "US"])
     negative = (rows["y"] == 0).to_numpy()
     watch.update(flagged[negative], names[negative])
     done = succeed("monitor", place / "m.skops", place / "new.csv", "--json").document

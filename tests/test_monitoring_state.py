@@ -157,6 +157,7 @@ def test_a_small_segment_is_found_and_named():
     [
         (lambda: SegmentMonitor({}), "tau must be a tolerance"),
         (lambda: SegmentMonitor({"EU": 2}), "tau of 'EU' must be strictly between 0 and 1"),
+        (lambda: SegmentMonitor(run_length=10), "run_length must be at least 10 / tau = 1000 negatives, got 10"),
         (lambda: SegmentMonitor().update([True], ["a", "b"]), "segments must name that of each of the 1 negatives"),
     ],
 )

@@ -112,7 +112,13 @@ def print_levels(record: dict[str, Any]) -> None:
 
 def in_words(names: Sequence[str]) -> str:
     """Some names of levels in a sentence."""
-    return ", ".join(map(shortened, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "")
+    shown, rest = ", ".join(map(shortened, names[:_MOST_NAMES])), len(names) - _MOST_NAMES
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def counted_levels(n: int) -> str:
+    """A number of levels."""
+    return f"{n:,} level{'' if n == 1 else 's'}"
 
 
 def shortened(level: str) -> str:

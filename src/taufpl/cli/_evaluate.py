@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from taufpl.cli._by_level import LevelTally, in_words, levels_record, print_levels
+from taufpl.cli._by_level import LevelTally, counted_levels, in_words, levels_record, print_levels
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
 from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
@@ -117,9 +117,10 @@ def _by_in_words(record: dict[str, Any]) -> str:
     levels = record["levels"]
     broken = [each["level"] for each in levels if each["verdict"] == "broken"]
     if broken:
-        return f"broken in {len(broken)} of {len(levels)} levels: {in_words(broken)}"
+        return f"broken in {len(broken)} of {counted_levels(len(levels))}: {in_words(broken)}"
     n_kept = sum(each["verdict"] == "kept" for each in levels)
-    return f"kept in {n_kept} of {len(levels)} levels, open in the others" if n_kept < len(levels) else "kept in all"
+    settled = f"kept in {n_kept} of {counted_levels(len(levels))}"
+    return f"{settled}, open in the others" if n_kept < len(levels) else settled
 
 
 def _check(file: DataFile, model: LoadedModel, tally: NDArray[np.int64], n_seen: int | None) -> bool:

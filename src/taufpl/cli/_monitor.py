@@ -22,6 +22,7 @@ from taufpl.cli._segments import UnseenSegments
 from taufpl.cli._tables import arrow
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 from taufpl.preprocessing import UnseenCounter
+from taufpl.thresholding import OTHERS, tolerance_of
 
 
 def monitor_command(
@@ -107,8 +108,10 @@ def _new_watch(
         return FPRMonitor(model.tau if tau is None else tau, delta, run_length)
     if model.limits is None or by != model.layout.segment:
         return SegmentMonitor(model.tau if tau is None else tau, delta, run_length)
-    segments = (*model.limits.members, *model.limits.unproven)
-    return SegmentMonitor(model.tolerances if tau is None else tau, delta, run_length, segments)
+    # Small segments have been proven together, and are watched so; as are those that were never seen.
+    own = {name: each.tau for name, each in zip(model.limits.limits, model.limits.evidence, strict=True)}
+    taus = {OTHERS: tolerance_of(OTHERS, model.tolerances), **own}
+    return SegmentMonitor(taus if tau is None else tau, delta, run_length, own)
 
 
 def _resumed(path: Path, reset: bool, fresh: MonitorState, watch: Watch) -> tuple[Watch, MonitorState]:

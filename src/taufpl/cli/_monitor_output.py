@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from taufpl.cli._by_level import in_words, shortened
+from taufpl.cli._by_level import counted_levels, in_words, shortened
 from taufpl.cli._monitor_state import Watch
 from taufpl.cli._output import confidence, percent, print_result, print_rows
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
@@ -57,10 +57,11 @@ def print_watch(document: dict[str, Any], watch: Watch, title: str, as_json: boo
     if isinstance(watch, SegmentMonitor):
         facts[0] = ("state", "ALARM" if watch.alarm or watch.change else "no alarm")
         column = document["by"]["column"]
-        told = f"ALARM in {len(watch.raised)} of {len(watch.monitors)} levels: {in_words(watch.raised)}"
-        facts.append((f"by {column}", told if watch.raised else f"no alarm in {len(watch.monitors)} levels"))
+        told = f"ALARM in {len(watch.raised)} of {counted_levels(len(watch.monitors))}: {in_words(watch.raised)}"
+        facts.append((f"by {column}", told if watch.raised else f"no alarm in {counted_levels(len(watch.monitors))}"))
     if state is not None:
-        text = f"{state['n_calls']:,} calls since {state['began']}, {state['n_rows']:,} rows, kept in {state['path']}"
+        calls = f"{state['n_calls']:,} call{'' if state['n_calls'] == 1 else 's'} since {state['began']}"
+        text = f"{calls}, {state['n_rows']:,} rows, kept in {state['path']}"
         facts.append(("so far", text))
     print_result(document, as_json, title, facts)
     if isinstance(watch, SegmentMonitor) and not as_json:

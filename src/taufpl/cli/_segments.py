@@ -17,6 +17,9 @@ from taufpl.cli._output import number, percent, print_rows
 from taufpl.cli._tables import arrow
 from taufpl.thresholding import MISSING_LEVEL, OTHERS, Evidence
 
+# Segments without a proof that a table shows.
+_MOST_ROWS = 20
+
 
 def tolerances_of(segment: str | None, tau_for: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
     """The tolerances of ``--tau-for`` by canonical name, one a segment."""
@@ -133,10 +136,13 @@ def print_limits(document: dict[str, Any], column: str | None) -> None:
         ]
         for each in document["limits"]
     ]
-    rows += [[shortened(name), "", "", "the strictest", "", "", "no"] for name in document["unproven_segments"]]
+    unproven = document["unproven_segments"]
+    rows += [[shortened(name), "", "", "the strictest", "", "", "no"] for name in unproven[:_MOST_ROWS]]
     title = f"Limits by {column or 'segment'}: all hold together with probability 1 - {document['delta']:g}"
     head = ["segment", "tolerance", "negatives", "threshold", "FPR at most", "recall", "proven"]
     print_rows(title, head, rows, numeric=range(1, 6))
+    if len(unproven) > _MOST_ROWS:
+        print(f"{len(unproven) - _MOST_ROWS:,} more segments that are not proven; --json has them all.")
 
 
 def _limit_name(limit: dict[str, Any]) -> str:

@@ -95,7 +95,7 @@ class FPRMonitor:
     def __init__(self, tau: float = 0.01, delta: float = 0.05, run_length: float | None = None) -> None:
         self.tau = check_tau(tau)
         self.delta = check_delta(delta)
-        self.run_length = usual_run_length(self.tau) if run_length is None else _check_run_length(run_length, self.tau)
+        self.run_length = usual_run_length(self.tau) if run_length is None else check_run_length(run_length, self.tau)
         self.reset()
 
     def reset(self) -> FPRMonitor:
@@ -325,7 +325,8 @@ def usual_run_length(tau: float) -> float:
     return _USUAL_ALLOWED / tau
 
 
-def _check_run_length(run_length: Any, tau: float) -> float:
+def check_run_length(run_length: Any, tau: float) -> float:
+    """A number of negatives that is not too small for the tolerance."""
     number, least = check_number("run_length", run_length), _LEAST_ALLOWED / tau
     if not number >= least:
         raise ValueError(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from taufpl._checks import check_delta, check_tau
 from taufpl._records import plain, read_record
 from taufpl.monitoring._events import as_names
-from taufpl.monitoring._monitor import FPRMonitor, as_flags, usual_run_length
+from taufpl.monitoring._monitor import FPRMonitor, as_flags, check_run_length, usual_run_length
 from taufpl.monitoring._state import MonitorRecord
 from taufpl.thresholding import OTHERS, level_text, level_texts, tolerance_of
 
@@ -79,11 +79,12 @@ class SegmentMonitor:
         segments: Iterable[Any] | None = None,
     ) -> None:
         self.delta = check_delta(delta)
-        self.run_length = run_length
         given = tau if isinstance(tau, Mapping) else {OTHERS: tau}
         if not given:
             raise ValueError("tau must be a tolerance, or name the tolerance of a segment at least; got none.")
         self.tau = {level_text(name): check_tau(each, f"tau of {name!r}") for name, each in given.items()}
+        # The bound for one monitor: those of segments are given twice as many negatives.
+        self.run_length = None if run_length is None else check_run_length(run_length, min(self.tau.values()))
         self.segments = None if segments is None else tuple(sorted({*map(level_text, segments)} - {OTHERS}))
         self.reset()
 
