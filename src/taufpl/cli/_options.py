@@ -168,6 +168,8 @@ MostPositives = Annotated[
     float | None,
     _option("--base-rate", "At most this share of rows is positive.", default="an upper bound from the labels in DATA"),
 ]
+PlannedTau = Annotated[float | None, _option("--tau", "Tolerated FPR.", _tolerance, default="the model's, or 0.01")]
+PlannedDelta = Annotated[float | None, _option("--delta", "Confidence is 1 - delta.", default="the model's, or 0.05")]
 OtherTau = Annotated[float | None, _option("--tau", "Tolerated FPR.", _tolerance, default="the model's")]
 Delta = Annotated[float, _option("--delta", "Probability of an FPR above the tolerance; confidence is 1 - delta.")]
 OtherDelta = Annotated[float | None, _option("--delta", "Confidence is 1 - delta.", default="the model's")]

@@ -15,7 +15,7 @@ from taufpl._types import Vector
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import Json, OtherDelta, OtherTau, Target
+from taufpl.cli._options import Json, PlannedDelta, PlannedTau, Target
 from taufpl.cli._output import check_output, confidence, percent, print_json, print_rows, working
 from taufpl.cli._seen import counting_rows, fresh_rows, group_column, in_known_group
 from taufpl.planning import LabelPlan, PlannedLabels, plan_labels
@@ -28,8 +28,8 @@ _USUAL_TAU = 0.01
 
 
 def plan_command(
-    tau: OtherTau = None,
-    delta: OtherDelta = None,
+    tau: PlannedTau = None,
+    delta: PlannedDelta = None,
     negatives: Annotated[
         int | None,
         typer.Option("--negatives", min=1, help="Negatives at hand, N.", show_default="what a proof needs"),
@@ -42,7 +42,7 @@ def plan_command(
 ) -> None:
     """Plan how many negatives to label: what a proof needs, and what N, 2N and 10N of them bring.
 
-    Without a guarantee's last negative, a part of the tolerance stays unused: that is the price of certainty. With
+    A guarantee leaves a part of the tolerance unused, and the more negatives choose the threshold, the less. With
     --model and --data the plan tells the recall that each number would give.
     """
     if (model is None) != (data is None):
