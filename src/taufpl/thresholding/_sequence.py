@@ -255,8 +255,10 @@ class NegativeSequence:
         scores, n = self.scores, check_count("n_negative", self.n_negative)
         if not isinstance(scores, np.ndarray) or scores.dtype != np.float64 or scores.ndim != 1:
             raise ValueError("scores of a sequence of negatives must be a vector of doubles.")
-        if not scores.size <= n < _MOST_NEGATIVES or not np.all(scores[1:] >= scores[:-1]) or np.isnan(self.floor):
-            raise ValueError("a sequence of negatives must hold ascending scores, at most as many as negatives.")
+        if scores.size > min(n, _KEPT_MOST) or n >= _MOST_NEGATIVES:
+            raise ValueError("a sequence of negatives must hold at most as many scores as negatives.")
+        if np.isnan(self.floor) or not np.all(scores[1:] >= scores[:-1]):
+            raise ValueError("a sequence of negatives must hold ascending scores, and a floor.")
         if scores.size and not scores[0] > self.floor:
             raise ValueError("scores of a sequence of negatives must lie above its floor.")
 
