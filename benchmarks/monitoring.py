@@ -12,8 +12,9 @@ import argparse
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from taufpl.monitoring import FPRMonitor
+from taufpl.monitoring import FPRMonitor, SegmentMonitor
 
 TAU, DELTA = 0.01, 0.05
 GOOD = 0.8  # the rate of the good past, in tau
@@ -104,6 +105,54 @@ def within_table(rng: np.random.Generator, n_runs: int) -> Iterator[str]:
         yield f"| {share:g} tau | {np.median(found):,.0f}, {np.quantile(found, 0.9):,.0f} |"
 
 
+# Shares of the rows of five segments; the fourth is the one that goes bad.
+SEGMENTS = {"a": 0.5, "b": 0.3, "c": 0.1, "d": 0.05, "e": 0.05}
+
+
+def _segments(rng: np.random.Generator, n: int) -> NDArray[np.str_]:
+    return rng.choice([*SEGMENTS], n, p=[*SEGMENTS.values()])
+
+
+def segment_wrong_table(rng: np.random.Generator, n_runs: int) -> Iterator[str]:
+    """Runs with any false alarm, where every segment has exactly the rate that its tolerance allows."""
+    taus, n = {"a": 0.01, "b": 0.02, "c": 0.05, "d": 0.1, "e": 0.2}, 50_000
+    yield f"| segments | any alarm among the first {n:,} | any change |"
+    yield "|---|---|---|"
+    for name, known in (("known beforehand", SEGMENTS), ("as they come", None)):
+        alarms, changes = [], []
+        for _ in range(n_runs):
+            watch, segment = SegmentMonitor(taus, DELTA, segments=known), _segments(rng, n)
+            watch.update(rng.random(n) < np.array([taus[each] for each in segment.tolist()]), segment)
+            alarms.append(watch.alarm)
+            changes.append(watch.change)
+        yield f"| {name} | {np.mean(alarms):.3f} | {np.mean(changes):.3f} |"
+
+
+def segment_delay_table(rng: np.random.Generator, n_runs: int) -> Iterator[str]:
+    """Negatives of all segments until a rise in one segment of 5 % of the rows is found, by either alarm."""
+    longest = LONGEST // 4
+    yield "| rate in the segment | monitor of the whole | monitor by segment |"
+    yield "|---|---|---|"
+    for rise in (2.5, 4.0, 10.0):
+        found: list[tuple[int, int]] = []
+        for _ in range(max(20, n_runs // 8)):
+            whole, parts = FPRMonitor(TAU, DELTA), SegmentMonitor(TAU, DELTA, segments=SEGMENTS)
+            at = dict.fromkeys(("whole", "parts"), longest)
+            for n_seen in range(STEP, longest, STEP):
+                segment = _segments(rng, STEP)
+                flags = rng.random(STEP) < np.where(segment == "d", rise, GOOD) * TAU
+                whole.update(flags)
+                parts.update(flags, segment)
+                for name, watch in (("whole", whole), ("parts", parts)):
+                    if watch.alarm or watch.change:
+                        at[name] = min(at[name], n_seen)
+                if max(at.values()) < longest:
+                    break
+            found.append((at["whole"], at["parts"]))
+        cells = [f"over {longest:,}" if each >= longest else f"{each:,.0f}" for each in np.median(found, axis=0)]
+        yield f"| {rise:g} tau | {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
@@ -117,6 +166,8 @@ def main() -> None:
         "Share of runs with a false alarm: test / change detector": wrong_table,
         "The change detector by its run length": run_length_table,
         "Until the rate is provably within the tolerance": within_table,
+        "By segment: share of runs with a false alarm, whole or segment, at the tolerance itself": segment_wrong_table,
+        f"By segment: delay, the other segments at {GOOD:g} tau": segment_delay_table,
     }
     for title, table in tables.items():
         print(f"### {title}\n")

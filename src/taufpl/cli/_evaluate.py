@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from taufpl.cli._by_level import LevelTally, counted_levels, in_words, levels_record, print_levels
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
-from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
+from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import BaseRateRange, By, ChunkRows, Data, Json, Model, OtherDelta, ShareRange, Target
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
 from taufpl.cli._row_reader import CHUNK_ROWS, RowReader
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
-from taufpl.cli._segments import UnseenSegments
+from taufpl.cli._unseen import Unseen
 from taufpl.estimators import ScoreScreen
 from taufpl.planning import precision_at, precision_lower_bound
-from taufpl.preprocessing import UnseenCounter
 from taufpl.thresholding import (
     fpr_upper_bound,
     negatives_to_settle,
@@ -49,22 +48,20 @@ def evaluate_command(
     file, loaded = find_data_file(data), open_model(model)
     by = by or loaded.layout.segment
     reader = loaded.labelled_reader(file, target, group_column(file, loaded), by)
-    seen, unseen, unlimited = SeenCounter(file, loaded), loaded.unseen_counter(), loaded.unseen_segments()
-    rows_by, n_known = _count(loaded, reader, seen, unseen, unlimited, chunk_rows)
+    seen, unseen = SeenCounter(file, loaded), Unseen.by(loaded)
+    rows_by, n_known = _count(loaded, reader, seen, unseen, chunk_rows)
     found, tally = seen.note(), rows_by.whole
     only_fresh = ((found.n_seen and found.separable) or n_known > 0) and tally[0, :, 0].sum() > 0
     tally = tally[0] if only_fresh else tally.sum(axis=0)
     may_be_training = _check(file, loaded, tally, found.n_seen)
-    note_unseen(file, unseen)
-    unlimited.note(file)
+    unseen.note(file)
     delta = loaded.delta if delta is None else delta
     document = {
         **_measure(loaded, tally, delta),
         **_precision(tally, base_rate, delta),
         "n_seen_before": found.n_seen,
         "n_known_group": n_known,
-        "unseen": unseen.record(),
-        "unseen_segments": unlimited.record(),
+        **unseen.record(),
     }
     why, may_be_kept = _verdict(document), not (may_be_training or ((found.n_seen or n_known) and not only_fresh))
     if document["verdict"] != "broken" and not may_be_kept:
@@ -79,12 +76,7 @@ def evaluate_command(
 
 
 def _count(
-    model: LoadedModel,
-    reader: RowReader,
-    seen: SeenCounter,
-    unseen: UnseenCounter,
-    unlimited: UnseenSegments,
-    chunk_rows: int,
+    model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Unseen, chunk_rows: int
 ) -> tuple[LevelTally, int]:
     """Count the rows of a file, one of each group, and those of known groups."""
     tally, counted, n_known = LevelTally(), set[tuple[str, int]](), 0
@@ -96,8 +88,7 @@ def _count(
             levels = None if rows.levels is None else rows.levels[counting]
             tally.add(levels, is_seen[counting], is_flagged[counting], rows.labels[counting])
             n_known += int(known.sum())
-            unseen.update(rows.X)
-            unlimited.update(rows.segments)
+            unseen.update(rows)
             tell(f"{rows.start + len(rows):,} rows")
     return tally, n_known
 

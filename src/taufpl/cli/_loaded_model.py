@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import OneHotEncoder
 
 from taufpl._types import Array, Vector
 from taufpl.cli._data_file import DataFile, check_is_file
-from taufpl.cli._errors import CommandLineError, note
+from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout, layout_of
-from taufpl.cli._pipelines import transformers
 from taufpl.cli._row_reader import RowBatch, RowReader
-from taufpl.cli._segments import UnseenSegments, as_numbers
+from taufpl.cli._segments import as_numbers
 from taufpl.estimators import last_step, steps_and_last, transformed
 from taufpl.exceptions import ModelFileError, UnseenSegmentWarning
 from taufpl.persistence import SavedModel, load_model
-from taufpl.preprocessing import LevelEncoder, TableEncoder, TrainingColumn, UnseenCounter
 from taufpl.thresholding import (
     FIT,
     RECALIBRATE,
@@ -33,9 +30,6 @@ from taufpl.thresholding import (
     named_tolerances,
     tolerance_of,
 )
-
-# Remarks on one file that are printed; of the others only their number.
-_MOST_REMARKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,26 +159,6 @@ class LoadedModel:
             raise CommandLineError(f"--by {level_column} is the target.")
         return RowReader(file, self.layout, self.classes, target, id_column, level_column)
 
-    def unseen_segments(self) -> UnseenSegments:
-        """A counter of rows of segments without a proven limit."""
-        return UnseenSegments(self.limits)
-
-    def unseen_counter(self) -> UnseenCounter:
-        """A counter of values that the training rows never had.
-
-        The columns of sparse rows, and of models that neither a command nor an encoder has planned, have no record:
-        nothing is counted there.
-        """
-        known, training = _levels(self.model), self.training
-        n_rows = self.layout.n_rows or int(training.get("n_negative") or 0) + int(training.get("n_positive") or 0)
-        columns = [column for column in self.layout.used if column.kind not in ("open", "dropped")]
-        # Later rows have later dates: their range says nothing.
-        ranges = [(None, None) if column.kind == "date" else (column.low, column.high) for column in columns]
-        return UnseenCounter(
-            TrainingColumn(column.name, n_rows, column.n_missing, *ends, known.get(column.name))
-            for column, ends in zip(columns, ranges, strict=True)
-        )
-
 
 def _time(text: Any) -> str | None:
     """A time as it was written, or None where the text is none."""
@@ -205,36 +179,3 @@ def open_model(path: Path) -> LoadedModel:
         return LoadedModel(path, saved, layout_of(saved.header, saved.model))
     except ValueError as error:
         raise ModelFileError(f"{path} cannot be loaded: {error}.") from error
-
-
-def note_unseen(file: DataFile, counter: UnseenCounter) -> None:
-    """Say on stderr which values of a file, that training never saw, are remarkable."""
-    remarks = counter.remarks()
-    for remark in remarks[:_MOST_REMARKS]:
-        note(f"{file.name}, column {remark}.")
-    if len(remarks) > _MOST_REMARKS:
-        note(f"{file.name}: {len(remarks) - _MOST_REMARKS:,} more such remarks on values; --json has all counts.")
-
-
-def _levels(model: Any) -> dict[str, frozenset[Any]]:
-    """All levels, rare ones included, that the encoders of a model have seen, by column."""
-    found: dict[str, frozenset[Any]] = {}
-    for step in transformers(model):
-        for name, levels in _levels_of(step):
-            found[name] = found.get(name, frozenset()) | {each for each in levels if each is not None}
-    return found
-
-
-def _levels_of(step: Any) -> list[tuple[str, Any]]:
-    """Columns of an encoder with their levels."""
-    if isinstance(step, TableEncoder):
-        # The estimator that was cloned is not fitted itself.
-        parts = [(each, columns) for name, each, columns in getattr(step, "parts_", []) if name == "categories"]
-        return [
-            (step.columns_[place].name, levels)
-            for each, columns in parts
-            for place, levels in zip(columns, each.categories_, strict=True)
-        ]
-    if isinstance(step, LevelEncoder | OneHotEncoder) and hasattr(step, "feature_names_in_"):
-        return list(zip(step.feature_names_in_, step.categories_, strict=True))
-    return []

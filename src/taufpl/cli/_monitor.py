@@ -12,16 +12,15 @@ import typer
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, CommandLineError
 from taufpl.cli._labels import event_names
-from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
+from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._monitor_output import print_watch, raised, watch_record, whole_of
 from taufpl.cli._monitor_state import MonitorState, Watch, go_on, new_state, read_state
 from taufpl.cli._options import ChunkRows, Json, Model, OtherDelta, OtherTau, Target
 from taufpl.cli._output import check_output, percent, working
 from taufpl.cli._row_reader import RowBatch, RowReader
-from taufpl.cli._segments import UnseenSegments
 from taufpl.cli._tables import arrow
+from taufpl.cli._unseen import Unseen
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
-from taufpl.preprocessing import UnseenCounter
 from taufpl.thresholding import OTHERS, tolerance_of
 
 
@@ -81,18 +80,16 @@ def monitor_command(
     kept = None
     if state is not None:
         watch, kept = _resumed(state, reset, new_state(model, event, by), watch)
-    call = _Call(loaded, watch, state, kept, loaded.unseen_counter(), loaded.unseen_segments())
+    call = _Call(loaded, watch, state, kept, Unseen.by(loaded))
     call.read(reader, chunk_rows)
-    note_unseen(file, call.unseen)
-    call.unlimited.note(file)
+    call.unseen.note(file)
     document = {
         "n_rows": call.n_rows,
         "n_negative_rows": call.n_negative_rows,
         "event": event,
         **watch_record(watch, by),
         "state": call.state_record(),
-        "unseen": call.unseen.record(),
-        "unseen_segments": call.unlimited.record(),
+        **call.unseen.record(),
     }
     print_watch(document, watch, file.name, as_json)
     if watch.alarm or watch.change:
@@ -128,8 +125,7 @@ class _Call:
     watch: Watch
     path: Path | None  # of the state
     state: MonitorState | None
-    unseen: UnseenCounter
-    unlimited: UnseenSegments
+    unseen: Unseen
     n_rows: int = 0
     n_negative_rows: int = 0
 
@@ -150,8 +146,7 @@ class _Call:
         for rows in reader.batches(chunk_rows):
             self._feed(rows)
             self.n_rows += len(rows)
-            self.unseen.update(rows.X)
-            self.unlimited.update(rows.segments)
+            self.unseen.update(rows)
             whole = whole_of(self.watch)
             tell(f"{whole.n_seen:,} negatives, FPR {percent(whole.fpr)}")
             if stops and _raised(self.watch) != before:

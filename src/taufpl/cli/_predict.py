@@ -14,12 +14,13 @@ from taufpl._files import written_whole
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import note
 from taufpl.cli._formulas import guard_formulas
-from taufpl.cli._loaded_model import LoadedModel, note_unseen, open_model
+from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import ChunkRows, Data, Json, Model
 from taufpl.cli._output import check_output, percent, print_result, working
 from taufpl.cli._reasons import ReasonColumns
 from taufpl.cli._row_reader import CHUNK_ROWS, RowBatch, RowReader
 from taufpl.cli._tables import arrow
+from taufpl.cli._unseen import Unseen
 
 # The columns that every file of decisions has.
 _OWN = ("score", "decision")
@@ -69,7 +70,7 @@ def predict_command(
         raise ValueError(f"{output}: decisions are written as .csv or .parquet.")
     loaded = open_model(model)
     reasons = ReasonColumns(loaded, n_reasons)
-    unseen, unlimited = loaded.unseen_counter(), loaded.unseen_segments()
+    unseen = Unseen.by(loaded)
     name = _id_name(id_column, [*_OWN, *([] if loaded.limits is None else [_SEGMENT]), *reasons.names])
     is_csv = output.suffix.lower() == ".csv"
     open_writer, writer = arrow(".csv").CSVWriter if is_csv else arrow(".parquet").ParquetWriter, None
@@ -82,17 +83,11 @@ def predict_command(
                 n_guarded += n_touched
             writer = writer or stack.enter_context(open_writer(draft, table.schema))
             writer.write_table(table)
-            unseen.update(rows.X)
-            unlimited.update(rows.segments)
+            unseen.update(rows)
             n_rows, n_positive = n_rows + len(rows), n_positive + found
             tell(f"{n_rows:,} rows")
-    note_unseen(file, unseen)
-    unlimited.note(file)
-    if n_guarded:
-        note(
-            f"{output}: {n_guarded:,} texts begin as a formula does and have an apostrophe before them; "
-            "--no-guard-formulas writes them as they are."
-        )
+    unseen.note(file)
+    _note_guarded(output, n_guarded)
     negative, positive = loaded.classes
     share = n_positive / n_rows
     document = {
@@ -103,11 +98,18 @@ def predict_command(
         "n_guarded": n_guarded,
         "positive_label": positive,
         "negative_label": negative,
-        "unseen": unseen.record(),
-        "unseen_segments": unlimited.record(),
+        **unseen.record(),
     }
     facts = [("rows", f"{n_rows:,}"), (f"decided {positive}", f"{n_positive:,} ({percent(share)})")]
     print_result(document, as_json, str(output), facts)
+
+
+def _note_guarded(output: Path, n_guarded: int) -> None:
+    if n_guarded:
+        note(
+            f"{output}: {n_guarded:,} texts begin as a formula does and have an apostrophe before them; "
+            "--no-guard-formulas writes them as they are."
+        )
 
 
 def _id_name(id_column: str | None, own: list[str]) -> str:

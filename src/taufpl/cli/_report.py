@@ -10,10 +10,11 @@ import typer
 from taufpl._extras import require
 from taufpl._types import Array
 from taufpl.cli._data_file import find_data_file
-from taufpl.cli._loaded_model import note_unseen, open_model
+from taufpl.cli._loaded_model import open_model
 from taufpl.cli._options import BaseRateRange, By, Data, Json, Model, Target
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._seen import SeenCounter, is_training_file
+from taufpl.cli._unseen import Unseen
 from taufpl.report import write_report
 
 
@@ -46,10 +47,8 @@ def report_command(
         seen.hits(rows)
         n_seen = seen.note().n_seen
         trained_on = n_seen == len(rows) or is_training_file(loaded, rows)
-        unseen_values = loaded.unseen_counter()
-        unseen_values.update(rows.X)
-        unlimited = loaded.unseen_segments()
-        unlimited.update(rows.segments)
+        unseen = Unseen.by(loaded)
+        unseen.update(rows)
         tell(f"writing {output}")
         write_report(
             loaded.model,
@@ -62,19 +61,17 @@ def report_command(
             n_examples=examples,
             data_is_new=False if trained_on else True if is_new else None,
             seen=loaded.saved.seen,
-            unseen_values=unseen_values,
+            unseen_values=unseen.values,
             segments=_named(rows.segments if loaded.limits is not None else None, loaded.layout.segment),
             by=_named(rows.levels, by),
         )
-    note_unseen(file, unseen_values)
-    unlimited.note(file)
+    unseen.note(file)
     document = {
         "output": str(output),
         "n_rows": len(rows),
         "n_seen_before": n_seen,
         "trained_on": trained_on,
-        "unseen": unseen_values.record(),
-        "unseen_segments": unlimited.record(),
+        **unseen.record(),
     }
     if as_json:
         print_json(document)

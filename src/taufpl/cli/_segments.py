@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,7 @@ import numpy as np
 
 from taufpl._types import Array
 from taufpl.cli._by_level import in_words, shortened
-from taufpl.cli._data_file import DataFile
-from taufpl.cli._errors import CommandLineError, note
+from taufpl.cli._errors import CommandLineError
 from taufpl.cli._labels import read_levels
 from taufpl.cli._output import number, percent, print_rows
 from taufpl.cli._tables import arrow
@@ -61,34 +59,6 @@ def as_numbers(labels: Array) -> Array:
         return np.array([np.nan if text == MISSING_LEVEL else float(text) for text in labels.tolist()])
     except ValueError:
         return labels
-
-
-class UnseenSegments:
-    """Counts rows of segments without a proven limit, which the strictest threshold decides."""
-
-    def __init__(self, limits: Any) -> None:
-        self._limits = limits
-        self._counts: Counter[str] = Counter()
-
-    def update(self, labels: Array | None) -> None:
-        """Count some rows."""
-        if self._limits is not None and labels is not None:
-            self._counts.update(labels[~self._limits.is_known(labels)].tolist())
-
-    def record(self) -> dict[str, Any] | None:
-        """The numbers of rows, for a document; None for models without segments."""
-        if self._limits is None:
-            return None
-        return {"n_rows": self._counts.total(), "segments": dict(self._counts.most_common())}
-
-    def note(self, file: DataFile) -> None:
-        """Say on stderr how many rows there were, if any."""
-        if self._counts:
-            names = [name for name, _ in self._counts.most_common()]
-            note(
-                f"{file.name}: {self._counts.total():,} rows are of segments without a proven limit, which get the "
-                f"strictest threshold and no guarantee: {in_words(names)}."
-            )
 
 
 def limits_record(head: Any) -> dict[str, Any]:
