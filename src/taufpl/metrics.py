@@ -126,7 +126,7 @@ def rates_by_level(
     tau : float
         Tolerance, strictly between 0 and 1.
     delta : float, default=0.05
-        Probability that any of the bounds fails.
+        Probability that any of the upper bounds fails, and the same for the lower bounds.
     most : int, default=50
         Beyond this number of levels, those with the fewest negatives count as one.
     pos_label : label, default=None

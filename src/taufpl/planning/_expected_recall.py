@@ -1,7 +1,7 @@
 """Recall to expect of a threshold that fresh negatives choose, from scores of labelled rows at hand.
 
-The threshold that leaves a - 1 of n fresh negatives above it has a false-positive rate F ~ Beta(a, n + 1 - a), whatever
-the scores. Of the N negatives at hand, J ~ Binomial(N, F) lie above it. With these sorted downward, x_1 >= x_2 >= ...,
+The threshold that leaves a - 1 of n fresh negatives above it has a false-positive rate F ~ Beta(a, n + 1 - a) where scores
+are continuous. Of the N negatives at hand, J ~ Binomial(N, F) lie above it. With these sorted downward, x_1 >= x_2 >= ...,
 the threshold lies between x_(J+1) and x_J, and the positives that it finds between those above x_J and those above
 x_(J+1). The expected recall is the mean over J, which is beta-binomial, of the middle of the two shares.
 

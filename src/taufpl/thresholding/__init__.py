@@ -54,7 +54,6 @@ from taufpl.thresholding._sequence import (
     SequenceStatistic,
     sequence_negatives_needed,
     sequence_rank,
-    sequence_upper_bound,
 )
 from taufpl.thresholding._splits import stratified_rounds
 from taufpl.thresholding._verdict import (
@@ -96,7 +95,6 @@ __all__ = [
     "order_rank",
     "sequence_negatives_needed",
     "sequence_rank",
-    "sequence_upper_bound",
     "share_above",
     "share_interval",
     "share_lower_bound",

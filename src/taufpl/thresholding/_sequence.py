@@ -35,8 +35,6 @@ ANY = "any"
 _EPS = float(np.finfo(np.float64).eps)
 # Roundings of the terms of a logarithm that count against the threshold.
 _ROUNDINGS = 16.0
-# Upper bounds are found to this relative accuracy, from above.
-_ACCURACY = 1e-9
 # A sequence keeps twice the negatives that the loosest tolerance could leave above a threshold, and these beside.
 _KEPT_SHARE, _KEPT_LEAST, _KEPT_MOST = 2.0, 1_000, 100_000
 _MOST_NEGATIVES = 2**53
@@ -76,7 +74,7 @@ def sequence_rank(n: int, tau: float, delta: float) -> int | None:
     (9930, 9917)
     """
     n, tau, delta = check_count("n", n), check_tau(tau), check_delta(delta)
-    # W is at most 1 where the share of the walk is tau.
+    # W is at most 1 where M is a share tau of n.
     above = bisect_left(range(math.floor(n * tau) + 1), True, key=lambda k: not _rejects(k, n, tau, delta)) - 1
     return None if above < 0 else n - above
 
@@ -97,46 +95,6 @@ def sequence_negatives_needed(tau: float, delta: float = USUAL_DELTA) -> int:
     while not _rejects(0, most, tau, delta):
         most *= 2
     return bisect_left(range(most), True, lo=most // 2, key=lambda n: _rejects(0, n, tau, delta))
-
-
-def sequence_upper_bound(n_false_positive: int, n_negative: int, delta: float = USUAL_DELTA) -> float:
-    """Upper confidence bound on a false-positive rate that holds at every look together.
-
-    ::
-
-        u = min { p : W_n(x) >= 1 / delta  with p for tau }
-
-    Parameters
-    ----------
-    n_false_positive, n_negative : int
-        x and n, 0 <= x <= n: false positives among the negatives so far.
-    delta : float, default=0.05
-        Probability with which the bound may ever fail.
-
-    Returns
-    -------
-    float
-        1 where nothing is proven.
-
-    Examples
-    --------
-    >>> from taufpl.thresholding import fpr_upper_bound, sequence_upper_bound
-    >>> round(sequence_upper_bound(7, 1000), 5), round(fpr_upper_bound(7, 1000), 5)
-    (0.01762, 0.01311)
-    """
-    found, n = check_count("n_false_positive", n_false_positive), check_count("n_negative", n_negative)
-    delta = check_delta(delta)
-    if found > n:
-        raise ValueError(f"n_false_positive must be at most n_negative, got {found} of {n} negatives.")
-    kept, rejected = found / max(n, 1), 1.0
-    while rejected - kept > _ACCURACY * rejected:
-        middle = 0.5 * (kept + rejected)
-        # Ratios at a fixed share of the rate grow with the rate, and so does their mean.
-        if middle < 1.0 and _rejects(found, n, middle, delta):
-            rejected = middle
-        else:
-            kept = middle
-    return rejected
 
 
 def _rejects(k: int, n: int, tau: float, delta: float) -> bool:
@@ -195,9 +153,9 @@ class SequenceStatistic:
                 needed = sequence_negatives_needed(tau, self.delta / n_taus)
                 evidence = choose_from_too_few(scores, rule, needed, n_taus)
             else:
-                bound = sequence_upper_bound(scores.size - rank, scores.size, self.delta)
                 evidence = evidence_at_rank(scores, rank, tau, self.delta, guaranteed=True)
-                evidence = replace(evidence, fpr_upper_bound=bound)
+                # The martingale is about one rate: no bound below tau would hold at every look.
+                evidence = replace(evidence, fpr_upper_bound=tau)
             found.append(replace(evidence, looks=ANY))
         return tuple(found)
 
@@ -222,8 +180,8 @@ class NegativeSequence:
     n_negative : int, default=0
         How many negatives there are so far.
     scores : ndarray
-        The highest scores, ascending, all above the floor: at most 100,000, or 1,000, or twice as many as the loosest
-        tolerance could leave above a threshold.
+        The highest scores, ascending, all above the floor: twice as many as the loosest tolerance could leave above a
+        threshold, but at least 1,000 and at most 100,000.
     floor : float, default=-inf
         At least as high as every other score. Where a rank falls below the kept scores, the floor is the threshold:
         higher than the order statistic, and so more careful.
@@ -238,10 +196,10 @@ class NegativeSequence:
     >>> for _ in range(3):
     ...     sequence = sequence.add(rng.normal(size=5000), taus=(0.01,))
     ...     (evidence,) = sequence.choose_all((0.01,))
-    ...     print(evidence.n_negative, round(evidence.threshold, 2), round(evidence.fpr_upper_bound, 4))
-    5000 2.49 0.0097
-    10000 2.41 0.01
-    15000 2.41 0.01
+    ...     print(evidence.n_negative, round(evidence.threshold, 2), evidence.n_false_positive)
+    5000 2.49 29
+    10000 2.41 70
+    15000 2.41 112
     """
 
     delta: float
