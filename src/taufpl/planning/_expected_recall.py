@@ -1,9 +1,9 @@
 """Recall to expect of a threshold that fresh negatives choose, from scores of labelled rows at hand.
 
-The threshold that leaves a - 1 of n fresh negatives above it has a false-positive rate F ~ Beta(a, n + 1 - a) where scores
-are continuous. Of the N negatives at hand, J ~ Binomial(N, F) lie above it. With these sorted downward, x_1 >= x_2 >= ...,
-the threshold lies between x_(J+1) and x_J, and the positives that it finds between those above x_J and those above
-x_(J+1). The expected recall is the mean over J, which is beta-binomial, of the middle of the two shares.
+The threshold that leaves a - 1 of n fresh negatives above it has a false-positive rate F ~ Beta(a, n + 1 - a) where
+scores are continuous. Of the N negatives at hand, J ~ Binomial(N, F) lie above it. With these sorted downward, x_1 >=
+x_2 >= ..., the threshold lies between x_(J+1) and x_J, and the positives that it finds between those above x_J and
+those above x_(J+1). The expected recall is the mean over J, which is beta-binomial, of the middle of the two shares.
 
 Its interval knows what both samples leave open. Given F at several quantiles of its distribution, the counts J at all
 of them together are cumulative sums of a multinomial draw; given that k of M positives lie above a threshold, the true
