@@ -1,5 +1,7 @@
 """Limits by segment at the command line: fit --segment --tau-for, and every command on the model."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from cli_cases import NAMES, command, contents, frame, succeed, write
+from cli_cases import NAMES, command, commands_of, contents, frame, succeed, write
 from report_cases import embedded
 from taufpl import NeymanPearsonClassifier
 from taufpl.estimators import last_step
@@ -34,7 +36,8 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("segments")
     for name, seed in (("train.csv", 0), ("new.csv", 1), ("new.parquet", 1), ("fresh.csv", 2)):
         write(table(seed), folder / name)
-    fit(folder / "train.csv", folder / "m.skops", "--model", "logistic", *LIMITS)
+    document = fit(folder / "train.csv", folder / "m.skops", "--model", "logistic", *LIMITS)
+    (folder / "fit.json").write_text(json.dumps(document))
     return folder
 
 
@@ -52,7 +55,7 @@ def flags(folder, model="m.skops", seed=1):
 
 
 def test_fit_prints_a_limit_a_segment(place, tmp_path):
-    document = fit(place / "train.csv", tmp_path / "m.skops", "--model", "logistic", *LIMITS)
+    document = json.loads((place / "fit.json").read_text())
     found = {each["limit"]: each for each in document["limits"]}
     assert {name: each["tau"] for name, each in found.items()} == {"EU": 0.1, "US": 0.05, "others": 0.1}
     assert found["others"]["segments"] == ["FO", "GL", "missing"]
@@ -135,7 +138,9 @@ def flags_of(path):
     return flags(path.parent, path.name)[2]
 
 
-@pytest.mark.parametrize("options", [("--model", "linear"), ("--model", "auto", "--effort", "fast"), ("--score", "x0")])
+@pytest.mark.parametrize(
+    "options", [("--model", "paper", "--reg", "0.1"), ("--model", "auto", "--effort", "fast"), ("--score", "x0")]
+)
 def test_every_model_keeps_its_segments(place, tmp_path, options):
     """Also where the column is no feature, and where its labels are numbers."""
     drop = () if "--score" in options else ("--drop", "branch")
@@ -212,3 +217,35 @@ def test_report_goes_by_segment_or_column(place, tmp_path):
     mine = (rows["branch"] == 1) & (rows["y"] == 0)
     level = next(each for each in found["levels"] if each["level"] == "1")
     assert (level["n_negative"], level["n_false"]) == (mine.sum(), (mine & flagged).sum())
+
+
+def test_the_commands_of_the_how_tos(tmp_path, monkeypatch):
+    """Segments, then drift: the same screen, watched by events, recalibrated, and watched every hour."""
+    monkeypatch.chdir(tmp_path)
+    ran = []
+    for seed, page in enumerate(("howto/segments.md", "howto/drift.md")):
+        lines = commands_of(page)
+        for place, name in enumerate(sorted({each for words in lines for each in words if is_data(each)})):
+            write(payments(100 * seed + place), tmp_path / name)
+        done = [succeed(*words).out for words in lines]
+        ran += [words[0] for words in lines]
+        (tmp_path / "watch.json").unlink()
+    assert ran == ["fit", "predict", "evaluate", "monitor", "report", "recalibrate",
+                   "monitor", "recalibrate", "monitor", "monitor"]  # fmt: skip
+    assert "2 calls since" in done[-1]
+
+
+def is_data(word):
+    return word.endswith(".csv") and not word.startswith("decisions")
+
+
+def payments(seed, n=8000):
+    """Rows as those of the page on segments, and an event for each."""
+    rng = np.random.default_rng(seed)
+    country = rng.choice(["DE", "FR", "US", "FO", "GL"], size=n, p=[0.4, 0.3, 0.26, 0.02, 0.02])
+    fraud = (rng.random(n) < 0.08).astype(int)
+    amount = rng.normal(size=n) + 1.5 * fraud + np.where(country == "US", 1.0, 0.0)
+    velocity = rng.normal(size=n) + 1.5 * fraud
+    return pd.DataFrame(
+        {"amount": amount, "velocity": velocity, "country": country, "case": np.arange(n), "fraud": fraud}
+    )

@@ -14,7 +14,7 @@ def through_json(monitor):
     return type(monitor).from_dict(json.loads(json.dumps(monitor.to_dict(), allow_nan=False)))
 
 
-def stream(n=30_000, seed=0):
+def stream(n=20_000, seed=0):
     """Flags that go bad, and events of which some come back, and some are missing."""
     rng = np.random.default_rng(seed)
     flags = rng.random(n) < np.where(np.arange(n) < 0.8 * n, 0.008, 0.03)
@@ -29,7 +29,7 @@ def test_going_on_from_a_state_is_one_stream(has_events):
     flags, events = stream()
     whole, parts = FPRMonitor(0.01), FPRMonitor(0.01)
     whole.update(flags, events if has_events else None)
-    cuts = np.sort(np.random.default_rng(1).integers(0, flags.size, 12))
+    cuts = np.sort(np.random.default_rng(1).integers(0, flags.size, 5))
     for rows in np.split(np.arange(flags.size), cuts):
         parts.update(flags[rows], events[rows] if has_events else None)
         parts = through_json(parts)
@@ -99,12 +99,12 @@ def test_events_that_json_cannot_hold_are_named():
 
 
 def test_segments_are_monitors_of_their_rows():
-    flags, events = stream()
+    flags, events = stream(6000)
     segment = np.random.default_rng(2).choice([1.0, 2.0, np.nan], flags.size, p=[0.7, 0.2, 0.1])
     taus = {"1": 0.01, 2: 0.02, "others": 0.05}
     whole, parts = (SegmentMonitor(taus, 0.1, segments=[1, "2"]) for _ in range(2))
     whole.update(flags, segment, events)
-    for rows in np.split(np.arange(flags.size), [10, 7000, 7001, 20_000]):
+    for rows in np.split(np.arange(flags.size), [10, 3000, 3001]):
         parts.update(flags[rows], segment[rows], events[rows])
         parts = through_json(parts)
     assert parts.to_dict() == whole.to_dict()
@@ -132,7 +132,7 @@ def test_segments_that_come_later_share_what_is_left():
 @pytest.mark.parametrize("known", [["a", "b", "c"], None])
 def test_any_alarm_is_false_with_probability_delta_at_most(known):
     """Rates at the tolerance itself, unequal segments, looked at after every negative."""
-    rng, draws, delta = np.random.default_rng(3), 300, 0.3
+    rng, draws, delta = np.random.default_rng(3), 200, 0.3
     taus = {"a": 0.02, "b": 0.1, "c": 0.3}
     n_raised = 0
     for _ in range(draws):
