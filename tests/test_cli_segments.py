@@ -28,6 +28,7 @@ def table(seed, n=1500, m=200):
     rows["country"] = rng.choice(countries, n + m, p=[0.5, 0.42, 0.03, 0.03, 0.02])
     rows.loc[rows["country"] == "US", NAMES] += 0.7
     rows["branch"] = rng.integers(1, 3, n + m)
+    rows["agency"] = rows["branch"] + 2**60  # more digits than a double has
     return rows
 
 
@@ -50,7 +51,9 @@ def flags(folder, model="m.skops", seed=1):
     rows, head = table(seed), load_model(folder / model).model
     known, strictest = head.segments_.by_segment, head.segments_.strictest
     names = rows["country"].fillna("missing")
-    scores = head.estimators_[0].decision_function(rows[[*NAMES, "branch", "country"]].astype({"branch": float}))
+    scores = head.estimators_[0].decision_function(
+        rows[[*NAMES, "branch", "agency", "country"]].astype({"branch": float, "agency": float})
+    )
     return rows, names, scores > [known.get(name, strictest) for name in names]
 
 
@@ -120,7 +123,9 @@ def test_recalibrate_info_and_diff(place, tmp_path):
     done = succeed("recalibrate", place / "m.skops", place / "fresh.csv", "-o", new, "--json").document
     head, rows = load_model(new).model, table(2)
     negatives = rows[rows["y"] == 0]
-    scores = head.estimators_[0].decision_function(negatives[[*NAMES, "branch", "country"]].astype({"branch": float}))
+    scores = head.estimators_[0].decision_function(
+        negatives[[*NAMES, "branch", "agency", "country"]].astype({"branch": float, "agency": float})
+    )
     chosen = SegmentOrderStatistics({"US": 0.05, "others": 0.1}).choose(scores, negatives["country"])
     assert {each["limit"]: each["threshold"] for each in done["limits"]} == pytest.approx(
         {name: each.threshold for name, each in zip(chosen.limits, chosen.evidence, strict=True)}, abs=1e-9
@@ -143,15 +148,16 @@ def flags_of(path):
 )
 def test_every_model_keeps_its_segments(place, tmp_path, options):
     """Also where the column is no feature, and where its labels are numbers."""
-    drop = () if "--score" in options else ("--drop", "branch")
-    document = fit(place / "train.csv", tmp_path / "m.skops", *options, *drop, "--tau", "0.1", "--segment", "branch")
-    assert [each["limit"] for each in document["limits"]] == ["1", "2"]
-    rows = table(1).assign(branch=lambda rows: rows["branch"].astype(float))
-    done = succeed("evaluate", tmp_path / "m.skops", write(rows, tmp_path / "new.csv"), "--json").document
+    drop = () if "--score" in options else ("--drop", "agency")
+    document = fit(place / "train.csv", tmp_path / "m.skops", *options, *drop, "--tau", "0.1", "--segment", "agency")
+    names = [str(2**60 + 1), str(2**60 + 2)]
+    assert [each["limit"] for each in document["limits"]] == names
+    done = succeed("evaluate", tmp_path / "m.skops", place / "new.csv", "--json").document
     again = succeed("evaluate", tmp_path / "m.skops", place / "new.parquet", "--json").document
     assert done == again
-    assert [each["level"] for each in sorted(done["by"]["levels"], key=lambda each: each["level"])] == ["1", "2"]
-    assert load_model(tmp_path / "m.skops").header.training["layout"]["segment"] == "branch"
+    assert sorted(each["level"] for each in done["by"]["levels"]) == names
+    assert done["unseen_segments"]["n_rows"] == 0
+    assert load_model(tmp_path / "m.skops").header.training["layout"]["segment"] == "agency"
     succeed("recalibrate", tmp_path / "m.skops", place / "fresh.csv")
     assert last_step(load_model(tmp_path / "m.skops").model).segments_.is_number
 

@@ -108,16 +108,18 @@ class LoadedModel:
         with warnings.catch_warnings():
             # Commands count these rows, and say so once.
             warnings.simplefilter("ignore", UnseenSegmentWarning)
-            return head.decision_function(transformed(steps, rows.X), segments=self._segments(rows))
+            return head.decision_function(transformed(steps, rows.X), **self._segments(rows))
 
-    def _segments(self, rows: RowBatch) -> Array:
-        """The segment of each row."""
+    def _segments(self, rows: RowBatch) -> dict[str, Array]:
+        """The segment of each row, for methods that take it beside X; nothing where the model needs none."""
+        if self.limits is None or (rows.segments is None and self.head.segments is not None):
+            return {}  # there are no segments, or a pipeline makes their column itself
         if rows.segments is None:
             raise ValueError(
                 f"{self.path}: has a threshold for each segment, and was given the segments beside X: no column is "
                 "known that holds them. Fit it by taufpl fit --segment, or name a column of X by segments=."
             )
-        return rows.segments
+        return {"segments": as_numbers(rows.segments) if self.limits.is_number else rows.segments}
 
     def labels(self, rows: RowBatch) -> Array | None:
         """The labels of rows as the model knows them; None where none were read."""
@@ -141,10 +143,7 @@ class LoadedModel:
         steps, head = steps_and_last(self.model)
         head.threshold_history_ = self.history
         given = {"groups": rows.ids, "restart": restart, "source": source}
-        if self.limits is not None:
-            labels = self._segments(rows)
-            given["segments"] = as_numbers(labels) if self.limits.is_number else labels
-        head.recalibrate(transformed(steps, rows.X), self.labels(rows), **given)
+        head.recalibrate(transformed(steps, rows.X), self.labels(rows), **given, **self._segments(rows))
 
     def labelled_reader(
         self, file: DataFile, target: str | None, id_column: str | None = None, level_column: str | None = None

@@ -133,7 +133,7 @@ def _decide(
     labels = pa.array(model.classes)
     decisions = labels.take(pa.array(is_positive.astype(np.int8)))
     columns = {name: first, **dict(zip(_OWN, (pa.array(scores), decisions), strict=True))}
-    if model.limits is not None:
+    if rows.segments is not None:
         columns[_SEGMENT] = pa.array(rows.segments, pa.string())
     columns |= dict(zip(reasons.names, reasons.of(rows, is_positive, tell), strict=True))
     return pa.table(columns), int(is_positive.sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,11 +55,17 @@ def segment_labels(table: Any, name: str | None) -> Array | None:
 
 
 def as_numbers(labels: Array) -> Array:
-    """Canonical texts of numbers as those; texts where one is none."""
+    """Canonical texts of numbers as those, with all their digits; texts where one is none."""
     try:
-        return np.array([np.nan if text == MISSING_LEVEL else float(text) for text in labels.tolist()])
+        return np.array([_number_in(text) for text in labels.tolist()], dtype=object)
     except ValueError:
         return labels
+
+
+def _number_in(text: str) -> float:
+    if text == MISSING_LEVEL:
+        return math.nan
+    return int(text) if text.removeprefix("-").isdigit() else float(text)
 
 
 def limits_record(head: Any) -> dict[str, Any]:
