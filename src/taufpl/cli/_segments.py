@@ -115,7 +115,9 @@ def print_limits(document: dict[str, Any], column: str | None) -> None:
     ]
     unproven = document["unproven_segments"]
     rows += [[shortened(name), "", "", "the strictest", "", "", "no"] for name in unproven[:_MOST_ROWS]]
-    title = f"Limits by {column or 'segment'}: all hold together with probability 1 - {document['delta']:g}"
+    title = f"Limits by {column or 'segment'}"
+    if all(each["guaranteed"] for each in document["limits"]):
+        title += f": all hold together with probability 1 - {document['delta']:g}"
     head = ["segment", "tolerance", "negatives", "threshold", "FPR at most", "recall", "proven"]
     print_rows(title, head, rows, numeric=range(1, 6))
     if len(unproven) > _MOST_ROWS:
