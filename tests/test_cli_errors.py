@@ -62,9 +62,13 @@ BAD = [
     (
         "fit good.csv --target y --tau 0.001 --threshold np -o out.skops",
         1,
-        "2,995 must be held out, and others must be left to learn from. Take --threshold cross",
+        "2,995 are needed. Others must be left to learn from. Take --threshold cross",
     ),
-    ("fit good.csv --target y --tau 0.01 --threshold np --holdout 0.5 -o out.skops", 1, "Leave --holdout out"),
+    (
+        "fit good.csv --target y --tau 0.01 --threshold np --holdout 0.5 -o out.skops",
+        1,
+        "Take no --holdout, --threshold cross",
+    ),
     ("fit good.csv --target y --time x0 --threshold cross -o out.skops", 2, "folds of cross mix earlier and later"),
     ("fit good.csv --target y --group nobody -o out.skops", 1, "there is no column 'nobody'"),
     ("fit good.csv --target y --group y -o out.skops", 2, "--group y is the target"),

@@ -165,6 +165,12 @@ def test_groups_and_budgets(folder, tmp_path):
         (["--score", "note"], "column 'note' must hold numbers, the scores; its first value is 'a'"),
         (["--score", "gap"], "column 'gap' has no finite number in 2 rows, first in row 4"),
         (["--tau", "0.0001"], "1,200 negatives are too few for the guarantee at tau 0.0001"),
+        (
+            ["--tau", "0.003", "--looks", "12"],
+            "scores.csv: 1,200 negatives are too few for the guarantee at tau 0.003 and delta 0.00416667, the share of "
+            "one of 12 thresholds; 1,825 are needed",
+        ),
+        (["--tau", "0.0001", "--segment", "case"], "scores.csv: no segment has enough negatives"),
     ],
 )
 def test_bad_uses_end_with_a_sentence(options, message, tmp_path):

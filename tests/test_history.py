@@ -148,6 +148,13 @@ def test_diff_counts_the_rows_that_change_sides(place, tmp_path):
     assert written["label"].tolist() == rows["y"][fell].tolist()
     assert (written["score_before"] > 0).all()
     assert set(written["decision_now"]) == {0}
+    write(pd.read_csv(place / "new.csv").rename(columns={"case": "score_before"}), tmp_path / "named.parquet")
+    done = succeed(
+        "diff", place / "old.skops", place / "mended.skops", tmp_path / "named.parquet", "--id", "score_before",
+        "-o", tmp_path / "named.csv",
+    )  # fmt: skip
+    assert "the id is written as id_score_before" in done.err
+    assert pd.read_csv(tmp_path / "named.csv")["id_score_before"].tolist() == written["case"].tolist()
     text = succeed("diff", place / "mended.skops", place / "old.skops", place / "new.csv").out
     assert "OLD was made from NEW" in text
     assert f"Of 650 rows, {after.sum()} were decided 1, now {before.sum()}" in text
@@ -171,7 +178,7 @@ def test_diff_of_other_models(place, tmp_path):
     ("recalibrate looks_2.skops few.csv", 1, "delta=0.05 is spent: with looks=2"),
     ("recalibrate looks_2.skops few.csv --restart", 1, "restart=True begins a new sequence"),
     ("recalibrate looks_any.skops shifted.csv", 1, "0 negatives that the model has not seen"),
-    ("recalibrate looks_any.skops few.csv --restart", 1, "at tau 0.05 and delta 0.0125; 104 are needed"),
+    ("recalibrate looks_any.skops few.csv --restart", 1, "of the sequence together; 104 are needed"),
     ("info new.csv", 1, "new.csv cannot be loaded"),
     ("info none.skops", 1, "there is no such file"),
     ("diff old.skops new.csv", 1, "new.csv cannot be loaded"),

@@ -127,6 +127,8 @@ def test_recalibration_chooses_all_limits_anew():
     negatives = fresh[(y == 0) & (labels == "JP"), 0]
     rank = order_rank(negatives.size, 0.05, shared_delta(0.05, 3))
     assert model.segments_.by_segment["JP"] == pytest.approx(np.sort(negatives)[rank - 1], rel=1e-12)
+    with pytest.warns(UnseenSegmentWarning, match="1 of 2 rows are of segments without a proven limit.*'US'"):
+        model.predict(fresh[:2], segments=["JP", "US"])
     prefit = scorer(cv="prefit", estimator=model.estimator_).fit(fresh, y, segments=labels)
     assert prefit.segments_.by_segment == pytest.approx(model.segments_.by_segment)
     assert prefit.evidence_.n_positive == y.sum()

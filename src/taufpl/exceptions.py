@@ -12,7 +12,7 @@ class TooFewNegativesWarning(UserWarning):
 
 
 class UnseenSegmentWarning(UserWarning):
-    """Rows belong to segments that had no negatives when thresholds were chosen: they get the strictest threshold."""
+    """Rows belong to segments without a proven limit, never seen or with too few negatives: the strictest decides."""
 
 
 class RepeatedRowsWarning(UserWarning):

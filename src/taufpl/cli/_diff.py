@@ -19,7 +19,7 @@ from taufpl.cli._formulas import guard_formulas
 from taufpl.cli._info import limits_of, model_record, print_history
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Target
-from taufpl.cli._output import check_output, number, print_json, print_rows, working
+from taufpl.cli._output import check_output, id_name, number, print_json, print_rows, working
 from taufpl.cli._row_reader import RowReader
 from taufpl.cli._tables import arrow, read_names
 from taufpl.estimators import steps_and_last
@@ -97,7 +97,7 @@ def diff_command(
             changes = _decide(find_data_file(data), *models, target, id_column)
         document["rows"] = _changes_record(changes, *models)
         if output is not None:
-            _write(output, changes, models[1], id_column or "row")
+            _write(output, changes, models[1], id_column)
             document["output"] = str(output)
     if as_json:
         print_json(document)
@@ -233,19 +233,19 @@ def _changes_record(changes: Changes, old: LoadedModel, new: LoadedModel) -> dic
     }  # fmt: skip
 
 
-def _write(path: Path, changes: Changes, model: LoadedModel, name: str) -> None:
+def _write(path: Path, changes: Changes, model: LoadedModel, id_column: str | None) -> None:
     """Write all rows that change sides."""
     pa, moved = arrow(), np.flatnonzero(changes.to_positive | changes.to_negative)
     labels = pa.array(model.classes)
-    columns = {name if name not in ("label", "decision_before", "decision_now") else f"id_{name}":
-               pa.array(moved + 1 if changes.ids is None else changes.ids[moved])}  # fmt: skip
+    columns = {}
     if changes.labels is not None:
         found = changes.labels[moved]
         columns["label"] = labels.take(pa.array(np.where(found < 0, 0, found), mask=found < 0))
     for side, scores in (("before", changes.old), ("now", changes.new)):
         columns[f"score_{side}"] = pa.array(scores[moved])
         columns[f"decision_{side}"] = labels.take(pa.array((scores[moved] > 0).astype(np.int8)))
-    table = pa.table(columns)
+    ids = pa.array(moved + 1 if changes.ids is None else changes.ids[moved])
+    table = pa.table({id_name(id_column, columns): ids, **columns})
     with written_whole(path) as draft:
         if path.suffix.lower() == ".parquet":
             arrow(".parquet").write_table(table, draft)

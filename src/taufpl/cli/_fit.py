@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
 from taufpl.cli._data_file import find_data_file
+from taufpl.cli._enough import about
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
 from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
@@ -169,10 +170,8 @@ def _fit_file(
             record[BUDGET] = asdict(budgets[0])
         negatives = training_negatives(rows, options.seed)
     read = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
-        warnings.simplefilter("always")
-        with at_other_tolerances([each.tau for each in budgets]) as others:
-            fitted = fit(rows, options)
+    with about(file), at_other_tolerances([each.tau for each in budgets]) as others:
+        fitted, notes = _fit_noting(rows, options)
     made = time.perf_counter()
     head = last_step(fitted)
     head.threshold_history_ = tuple(replace(each, source=file.source) for each in head.threshold_history_)
@@ -186,13 +185,8 @@ def _fit_file(
         **budget_record(budgets, others.evidence),
         "columns": record["layout"]["columns"],
         "n_columns": rows.layout.n_columns or len(rows.layout.used),
-        "notes": [*_notes(caught), *_dates(rows)],
-        "seconds": {
-            "reading": read - began,
-            "fitting": made - read,
-            "writing": written - made,
-            "all": written - began,
-        },
+        "notes": [*notes, *_dates(rows)],
+        "seconds": {"reading": read - began, "fitting": made - read, "writing": written - made, "all": written - began},
         "created": header.created,
     }
     return document, rows.layout
@@ -263,10 +257,16 @@ def _dates(rows: FitRows) -> list[str]:
     ]
 
 
-def _notes(caught: list[warnings.WarningMessage]) -> list[str]:
-    """What the fit has warned of, each once; that a candidate has not converged to the last digit is no news."""
+def _fit_noting(rows: FitRows, options: FitOptions) -> tuple[Any, list[str]]:
+    """A fitted model, and what the fit has warned of, each once.
+
+    That a candidate has not converged to the last digit is no news.
+    """
+    with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
+        warnings.simplefilter("always")
+        fitted = fit(rows, options)
     texts = [" ".join(str(each.message).split()) for each in caught if each.category is not ConvergenceWarning]
-    return list(dict.fromkeys(texts))
+    return fitted, list(dict.fromkeys(texts))
 
 
 def _guarantee(document: dict[str, Any]) -> str:

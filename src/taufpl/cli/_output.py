@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rich.text import Text
 
 from taufpl._files import draft_of
 from taufpl._records import plain
+from taufpl.cli._errors import note
 from taufpl.thresholding import ANY
 
 
@@ -125,6 +126,16 @@ def check_output(path: Path, *inputs: Path | None) -> None:
     finally:
         with suppress(OSError):
             probe.unlink()
+
+
+def id_name(id_column: str | None, own: Collection[str]) -> str:
+    """The name of the first column of a file beside its own ones, with which it must not share one."""
+    if id_column is None:
+        return "row"
+    if id_column not in own:
+        return id_column
+    note(f"--id {id_column}: the output has a column of that name; the id is written as id_{id_column}.")
+    return f"id_{id_column}"
 
 
 def looks_in_words(looks: int | str) -> str:

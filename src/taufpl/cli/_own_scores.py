@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._types import Array, Vector
+from taufpl._types import Vector
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
@@ -15,7 +15,6 @@ from taufpl.cli._output import number
 from taufpl.cli._pipelines import FitOptions
 from taufpl.cli._tables import arrow, doubles_of
 from taufpl.preprocessing import ColumnPlan
-from taufpl.thresholding import negatives_needed
 
 
 def refuse_beside_score(
@@ -37,9 +36,7 @@ def refuse_beside_score(
             raise CommandLineError(f"{option} means nothing with --score: {why}.")
 
 
-def plan_scores(
-    file: DataFile, table: Any, options: FitOptions, is_negative: Array, groups: Array | None
-) -> tuple[Any, Layout]:
+def plan_scores(file: DataFile, table: Any, options: FitOptions) -> tuple[Any, Layout]:
     """A frame of nothing but the scores, and the layout of the file; rows without a score are refused."""
     name = options.score
     assert name is not None
@@ -47,8 +44,6 @@ def plan_scores(
         if name == other:
             raise CommandLineError(f"--score {name} is the column of {option}, too.")
     scores = _read_scores(file, name, table.column(name))
-    if options.segment is None:
-        _check_enough(file, options, is_negative, groups)
     columns = tuple(
         ColumnPlan(name, "number", low=float(scores.min()), high=float(scores.max()))
         if each == name
@@ -74,17 +69,6 @@ def _read_scores(file: DataFile, name: str, values: Any) -> Vector:
             f"{int(is_wrong.argmax()) + 1:,}. Leave those rows out, or give them a score."
         )
     return scores
-
-
-def _check_enough(file: DataFile, options: FitOptions, is_negative: Array, groups: Array | None) -> None:
-    n_negative = int(is_negative.sum()) if groups is None else len(np.unique(groups[is_negative]))
-    needed = negatives_needed(options.tau, options.delta)
-    if n_negative < needed:
-        what = "negatives" if groups is None else "groups with negatives"
-        raise ValueError(
-            f"{file.name}: {n_negative:,} {what} are too few for the guarantee at tau {options.tau:g} and delta "
-            f"{options.delta:g}; {needed:,} are needed. Take a larger --tau or --delta."
-        )
 
 
 def threshold_text(document: dict[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from taufpl.cli._errors import note
 from taufpl.cli._formulas import guard_formulas
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import ChunkRows, Data, Json, Model
-from taufpl.cli._output import check_output, percent, print_result, working
+from taufpl.cli._output import check_output, id_name, percent, print_result, working
 from taufpl.cli._reasons import ReasonColumns
 from taufpl.cli._row_reader import CHUNK_ROWS, RowBatch, RowReader
 from taufpl.cli._tables import arrow
@@ -71,18 +71,15 @@ def predict_command(
     loaded = open_model(model)
     reasons = ReasonColumns(loaded, n_reasons)
     unseen = Unseen.by(loaded)
-    name = _id_name(id_column, [*_OWN, *([] if loaded.limits is None else [_SEGMENT]), *reasons.names])
-    is_csv = output.suffix.lower() == ".csv"
-    open_writer, writer = arrow(".csv").CSVWriter if is_csv else arrow(".parquet").ParquetWriter, None
+    name = id_name(id_column, [*_OWN, *([] if loaded.limits is None else [_SEGMENT]), *reasons.names])
     n_rows = n_positive = n_guarded = 0
-    with working(f"reading {data}") as tell, written_whole(output) as draft, ExitStack() as stack:
+    with working(f"reading {data}") as tell, _writer(output) as write:
         for rows in RowReader(file, loaded.layout, id_column=id_column).batches(chunk_rows):
             table, found = _decide(loaded, rows, name, reasons, tell)
-            if guard and is_csv:
+            if guard and output.suffix.lower() == ".csv":
                 table, n_touched = guard_formulas(table)
                 n_guarded += n_touched
-            writer = writer or stack.enter_context(open_writer(draft, table.schema))
-            writer.write_table(table)
+            write(table)
             unseen.update(rows)
             n_rows, n_positive = n_rows + len(rows), n_positive + found
             tell(f"{n_rows:,} rows")
@@ -104,22 +101,27 @@ def predict_command(
     print_result(document, as_json, str(output), facts)
 
 
+@contextmanager
+def _writer(path: Path) -> Iterator[Callable[[Any], None]]:
+    """A function that writes one table after another to a file, which appears once all are written."""
+    open_writer = arrow(".csv").CSVWriter if path.suffix.lower() == ".csv" else arrow(".parquet").ParquetWriter
+    with written_whole(path) as draft, ExitStack() as stack:
+        writer: Any = None
+
+        def write(table: Any) -> None:
+            nonlocal writer
+            writer = writer or stack.enter_context(open_writer(draft, table.schema))
+            writer.write_table(table)
+
+        yield write
+
+
 def _note_guarded(output: Path, n_guarded: int) -> None:
     if n_guarded:
         note(
             f"{output}: {n_guarded:,} texts begin as a formula does and have an apostrophe before them; "
             "--no-guard-formulas writes them as they are."
         )
-
-
-def _id_name(id_column: str | None, own: list[str]) -> str:
-    """The name of the first column, which must not be that of another."""
-    if id_column is None:
-        return "row"
-    if id_column not in own:
-        return id_column
-    note(f"--id {id_column}: decisions have a column of that name; the id is written as id_{id_column}.")
-    return f"id_{id_column}"
 
 
 def _decide(

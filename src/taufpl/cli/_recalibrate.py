@@ -11,6 +11,7 @@ import typer
 
 from taufpl.cli._budget import BUDGET
 from taufpl.cli._data_file import DataFile, find_data_file
+from taufpl.cli._enough import about, check_enough
 from taufpl.cli._errors import note
 from taufpl.cli._info import in_words
 from taufpl.cli._loaded_model import LoadedModel, open_model
@@ -20,7 +21,6 @@ from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
 from taufpl.cli._segments import limits_record, print_limits
 from taufpl.cli._tables import read_names
-from taufpl.estimators import next_threshold
 from taufpl.inspection import TYPICAL_NEGATIVES
 from taufpl.persistence import save_model
 
@@ -99,16 +99,10 @@ def _recalibrate(
 ) -> None:
     """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
-    n_negative = int(is_negative.sum()) if rows.ids is None else np.unique(rows.ids[is_negative]).size
-    delta, needed = next_threshold(model.head, restart)
-    if n_negative < needed and model.limits is None:
-        what = "negatives" if rows.ids is None else "groups with negatives"
-        unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
-        raise ValueError(
-            f"{file.name}: {n_negative:,} {what}{unseen} are too few for the guarantee at tau {model.tau:g} and "
-            f"delta {delta:g}; {needed:,} are needed."
-        )
-    model.recalibrate(rows, restart, file.source)
+    unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
+    n_negative = check_enough(file, model.head, is_negative, rows.ids, unseen=unseen, restart=restart)
+    with about(file):
+        model.recalibrate(rows, restart, file.source)
     # What the model tells itself is told anew; what was added when it was fitted stays.
     training = {name: model.training[name] for name in _KEPT if name in model.training}
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -9,6 +9,7 @@ import numpy as np
 
 from taufpl._types import Array, RowIndices
 from taufpl.cli._data_file import DataFile
+from taufpl.cli._enough import about, check_enough
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import check_finite, frame_of_batches, texts_as_planned
 from taufpl.cli._labels import read_labels
@@ -20,7 +21,6 @@ from taufpl.cli._row_reader import check_present, used_columns
 from taufpl.cli._segments import segment_labels
 from taufpl.cli._tables import arrow, read_table
 from taufpl.preprocessing import ColumnPlan, plan_numbers, reasons_against
-from taufpl.thresholding import negatives_needed
 
 
 @dataclass(slots=True)
@@ -47,8 +47,10 @@ def plan_training(source: SourceRows, options: FitOptions) -> FitRows:
     The source gives up its columns. A file on which no model can be fitted is a ValueError, which says why.
     """
     if options.score is not None:
-        is_negative, table = source.y != source.positive, source.give_up_columns()
-        X, layout = plan_scores(source.file, table, options, is_negative, source.groups)
+        X, layout = plan_scores(source.file, source.give_up_columns(), options)
+        if source.segments is None:
+            screen, is_negative = screen_for(source.positive, options), source.y != source.positive
+            check_enough(source.file, screen, is_negative, source.groups, advice=" Take a larger --tau or --delta.")
         return FitRows(X, source.y, layout, source.positive, source.groups, segments=source.segments)
     train = rows_that_train(source, options)
     return plan_rows(source, options, train)
@@ -93,10 +95,8 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
 def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | None) -> tuple[Any, Layout]:
     file, target, table = source.file, options.target, source.give_up_columns()
     assert target is not None
-    try:
+    with about(file):
         columns = plan_columns(table, target, _unused(options), train, guess_types=file.format == "csv")
-    except ValueError as error:
-        raise ValueError(f"{file.name}: {error}") from error
     n_rows = len(source.y if train is None else train)
     layout = Layout(columns, target, group=options.group, time=options.time, segment=options.segment, n_rows=n_rows)
     _check_left(file, layout)
@@ -182,25 +182,14 @@ def _plan_matrix(source: SourceRows, options: FitOptions, train: RowIndices | No
 
 def rows_that_train(source: SourceRows, options: FitOptions) -> RowIndices | None:
     """The rows that the scorer may learn from (None: all), once it is clear that the others suffice for a guarantee."""
-    y, groups = source.y, source.groups
+    y, groups, screen = source.y, source.groups, screen_for(source.positive, options)
     if options.threshold == "np" and source.segments is None:
-        is_negative = y != source.positive
-        n_negative = int(is_negative.sum()) if groups is None else len(np.unique(groups[is_negative]))
-        needed = negatives_needed(options.tau, options.delta)
-        most = n_negative - 1 if options.holdout == "auto" else round(float(options.holdout) * n_negative)
-        if most < needed:
-            what = "negatives" if groups is None else "groups with negatives"
-            advice = "Leave --holdout out" if needed < n_negative else "Take --threshold cross"
-            raise ValueError(
-                f"{source.file.name}: {n_negative:,} {what} are too few for the guarantee of --threshold np at tau "
-                f"{options.tau:g} and delta {options.delta:g}: {needed:,} must be held out, and others must be left "
-                f"to learn from. {advice}, or take a larger --tau or --delta."
-            )
+        without = "" if options.holdout == "auto" else "no --holdout, "
+        advice = f" Others must be left to learn from. Take {without}--threshold cross, or a larger --tau or --delta."
+        check_enough(source.file, screen, y != source.positive, groups, holdout=options.holdout, advice=advice)
     beside = {} if source.segments is None else {"segments": source.segments}
-    try:
-        found: RowIndices | None = screen_for(source.positive, options).training_rows(y, groups, source.times, **beside)
-    except ValueError as error:
-        raise ValueError(f"{source.file.name}: {error}") from error
+    with about(source.file):
+        found: RowIndices | None = screen.training_rows(y, groups, source.times, **beside)
     return found
 
 

@@ -164,13 +164,12 @@ class SegmentedMixin(ThresholdedMixin):
 
 
 def _warn_unseen(limits: SegmentThresholds, names: Sequence[str], codes: RowIndices) -> None:
-    """Say which segments had no negatives when the thresholds were chosen; those with too few were named then."""
-    known = {*limits.members, *limits.unproven}
-    unseen = [place for place, name in enumerate(names) if name not in known]
+    """Say which segments have no proven limit: those that had no negatives, or too few."""
+    unseen = [place for place, name in enumerate(names) if name not in limits.members]
     if unseen:
-        n_rows = int(np.count_nonzero(np.isin(codes, unseen)))
+        n_rows, shown = int(np.count_nonzero(np.isin(codes, unseen))), shown_names([names[place] for place in unseen])
         warn_user(
-            f"{n_rows:,} of {codes.size:,} rows are of segments without a limit, which get the strictest threshold and "
-            f"no guarantee: {shown_names([names[place] for place in unseen])}. Recalibrate with negatives of theirs.",
+            f"{n_rows:,} of {codes.size:,} rows are of segments without a proven limit, which get the strictest "
+            f"threshold and no guarantee: {shown}. Recalibrate with negatives of theirs.",
             UnseenSegmentWarning,
         )
