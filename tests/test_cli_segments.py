@@ -69,11 +69,11 @@ def test_fit_prints_a_limit_a_segment(place, tmp_path):
     ).out
     assert "Limits by country: all hold together with probability 1 - 0.05" in told
     assert "others (FO, GL, missing)" in told
-    assert "yes: P(FPR > tolerance, in any country) <= 0.05" in told
+    assert "yes: P(FPR > tolerance, of any limit by country) <= 0.05" in told
     assert "5.00% to 10.00% by country" in told
     strict = fit(place / "train.csv", tmp_path / "m.skops", "--model", "logistic", *LIMITS, "--tau-for", "FO=0.001")
     assert (strict["unproven_segments"], strict["guaranteed"]) == (["FO"], False)
-    assert any("too few negatives for a proof in 1 segments" in each for each in strict["notes"])
+    assert any("too few negatives for a proof in 1 segment," in each for each in strict["notes"])
 
 
 def test_rows_are_decided_by_the_threshold_of_their_segment(place, tmp_path):
@@ -130,7 +130,9 @@ def test_recalibrate_info_and_diff(place, tmp_path):
     assert {each["limit"]: each["threshold"] for each in done["limits"]} == pytest.approx(
         {name: each.threshold for name, each in zip(chosen.limits, chosen.evidence, strict=True)}, abs=1e-9
     )
-    assert succeed("info", new, "--json").document["segment"] == "country"
+    info = succeed("info", new, "--json").document
+    assert (info["segment"], info["limits"]) == ("country", done["limits"])
+    assert "others (FO, GL, missing)" in succeed("info", place / "m.skops").out
     moved = succeed("diff", place / "m.skops", new, place / "new.csv", "--json").document["rows"]
     sides = flags(place)[2], flags_of(new)
     assert (moved["to_positive"]["n"], moved["to_negative"]["n"]) == (

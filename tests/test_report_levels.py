@@ -65,7 +65,7 @@ def test_models_with_segments_are_reported_by_segment():
 
 
 def test_segments_without_a_proof_are_named():
-    with pytest.warns(UserWarning, match="too few negatives for a proof in 1 segments"):
+    with pytest.warns(UserWarning, match="too few negatives for a proof in 1 segment,"):
         model = segmented({"FO": 0.001, "others": 0.05})
     text = parts(render_report(model, X, Y, data_is_new=True, segments=COUNTRY))[0]
     assert "the false-alarm rate of every segment but 1 small one is within its tolerance." in text

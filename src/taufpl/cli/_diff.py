@@ -16,7 +16,8 @@ from taufpl._types import Labels, Mask, Vector
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._formulas import guard_formulas
-from taufpl.cli._info import limits_of, model_record, print_history
+from taufpl.cli._info import model_record, print_history
+from taufpl.cli._limits import limits_record
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Target
 from taufpl.cli._output import check_output, id_name, number, print_json, print_rows, working
@@ -159,8 +160,8 @@ def _plain(value: Any) -> Any:
 
 def _thresholds(model: LoadedModel) -> Iterator[tuple[str, float]]:
     """Thresholds by segment, or by tolerance."""
-    for name, evidence in limits_of(model.head):
-        yield (name if model.limits is not None else f"{name}, at {evidence.tau:g}"), evidence.threshold
+    for each in limits_record(model.head)["limits"]:
+        yield each["limit"] if model.limits is not None else f"{each['limit']}, at {each['tau']:g}", each["threshold"]
 
 
 def _learned(model: LoadedModel) -> str:

@@ -20,6 +20,7 @@ from taufpl.cli._enough import about
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
 from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
+from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
 from taufpl.cli._options import (
     AlarmsPerDay,
     Data,
@@ -50,7 +51,6 @@ from taufpl.cli._output import (
     confidence,
     evidence_record,
     fpr_facts,
-    looks_in_words,
     np_score_fact,
     np_score_of,
     number,
@@ -64,7 +64,7 @@ from taufpl.cli._own_scores import refuse_beside_score, threshold_text
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._reasons import training_negatives, typical_record
 from taufpl.cli._seen import GROUPS, record_groups
-from taufpl.cli._segments import limits_record, print_limits, refuse_beside_segment, tolerances_of
+from taufpl.cli._segments import refuse_beside_segment, tolerances_of
 from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step
 from taufpl.estimators.screening import watching
@@ -146,7 +146,8 @@ def fit_command(
     document, layout = _fit_file(data, output, options, budget)
     print_result(document, as_json, f"{output}: {model}", _facts(document))
     if not as_json:
-        print_limits(document, segment)
+        if segment is not None:
+            print_limits(document, segment, document["delta"])
         print_budgets(document)
         print_leaderboard(document)
         if score is None:
@@ -270,19 +271,13 @@ def _fit_noting(rows: FitRows, options: FitOptions) -> tuple[Any, list[str]]:
 
 
 def _guarantee(document: dict[str, Any]) -> str:
-    """Whether the guarantee is proven, and if not, why."""
-    limit = percent(document["tau"]) if document["segment"] is None else f"tolerance, in any {document['segment']}"
-    promise = f"P(FPR > {limit}) <= {document['delta']:g}"
-    if document["group"] is not None:
-        promise += f", FPR being that of a random negative of a random {document['group']}"
-    promise += looks_in_words(document["looks"])
-    if document["guaranteed"]:
-        return f"yes: {promise}"
-    return f"no: {'; '.join(document['caveats']) or f'{promise} is aimed at, not proven'}"
+    group = document["group"]
+    about = "" if group is None else f", FPR being that of a random negative of a random {group}"
+    return guarantee_in_words(document, document["segment"], about)
 
 
 def _tolerances(document: dict[str, Any]) -> str:
-    taus = sorted({each["tau"] for each in document.get("limits", ())}) or [document["tau"]]
+    taus = sorted({each["tau"] for each in document["limits"]})
     return percent(taus[0]) if len(taus) == 1 else f"{percent(taus[0])} to {percent(taus[-1])} by {document['segment']}"
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, replace
-from itertools import repeat
+from dataclasses import asdict
 from typing import Any
 
 from taufpl._records import read_record
 from taufpl.cli._budget import BUDGET, budget_promise
 from taufpl.cli._errors import note
+from taufpl.cli._limits import limits_record, print_limits
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Model
-from taufpl.cli._output import confidence, looks_in_words, number, percent, print_json, print_rows
+from taufpl.cli._output import number, print_json, print_rows
 from taufpl.estimators import StackedScorer, steps_and_last
 from taufpl.planning import AlarmBudget
-from taufpl.thresholding import ANY, Evidence, ThresholdRecord
+from taufpl.thresholding import ANY, ThresholdRecord
 
 _VERSIONS = ("library_version", "sklearn_version", "numpy_version", "python_version", "format_version")
 # More columns than that are counted, not listed.
@@ -30,8 +29,8 @@ def info_command(model: Model, as_json: Json = False) -> None:
         print_json(document)
         return
     print_rows(str(model), None, _facts(loaded, document))
-    print_rows("Thresholds", ["limit", "tolerance", "threshold", "negatives", "FPR at most", "guaranteed", ""],
-               [_limit_row(name, each) for name, each in limits_of(loaded.head)], numeric=(1, 2, 3, 4))  # fmt: skip
+    together = None if loaded.limits is None else loaded.head.evidence_.delta
+    print_limits(document, loaded.layout.segment, together)
     print_history("History", loaded.history)
     _print_columns(document["columns"])
 
@@ -55,8 +54,7 @@ def model_record(model: LoadedModel) -> dict[str, Any]:
         "delta_left": None if looks == 1 else max(0.0, model.delta - spent),
         "threshold_strategy": training.get("threshold_strategy"),
         "threshold": head.threshold_,
-        "limits": [{"name": name, **_evidence_record(each)} for name, each in limits_of(head)],
-        "unproven_segments": list(getattr(getattr(head, "segments_", None), "unproven", ())),
+        **limits_record(head),
         "negative_label": model.classes[0],
         "positive_label": model.classes[1],
         BUDGET: training.get(BUDGET),
@@ -78,41 +76,6 @@ def _preprocessing(model: LoadedModel) -> list[str]:
     return [each if isinstance(each, str) else type(each).__name__ for each in (*steps, *inner, *encoder)]
 
 
-def limits_of(head: Any) -> Iterator[tuple[str, Evidence]]:
-    """Names and evidence of the thresholds of a model: one a segment's limit, or one a tolerance.
-
-    Thresholds are on the scale of the scores, also where low scores mean positive.
-    """
-    segments = getattr(head, "segments_", None)
-    several = head.evidence_ if isinstance(head.evidence_, tuple) else (head.evidence_,)
-    found = (
-        zip(repeat("all rows"), several, strict=False)
-        if segments is None
-        else zip(segments.limits, segments.evidence, strict=True)
-    )
-    sign = 1.0 if getattr(head, "higher_is_positive", True) else -1.0
-    yield from ((name, replace(each, threshold=sign * each.threshold)) for name, each in found)
-
-
-def _evidence_record(evidence: Evidence) -> dict[str, Any]:
-    names = ("tau", "delta", "threshold", "n_negative", "n_false_positive", "fpr_upper_bound", "guaranteed", "caveats")
-    return {**{name: getattr(evidence, name) for name in names}, "evidence": in_words(evidence)}
-
-
-def in_words(evidence: Evidence, segment: str | None = None) -> str:
-    """What is promised of a threshold, or of those of all segments in a column; or why nothing is."""
-    if not evidence.guaranteed:
-        return "; ".join(evidence.caveats) or "measured, not proven"
-    limit = percent(evidence.tau) if segment is None else f"tolerance, in any {segment}"
-    return f"P(FPR > {limit}) <= {evidence.delta:.4g}{looks_in_words(evidence.looks)}"
-
-
-def _limit_row(name: str, evidence: Evidence) -> list[str]:
-    bound = f"{percent(evidence.fpr_upper_bound)} at {confidence(evidence.delta or 0.05)}"
-    return [name, percent(evidence.tau), number(evidence.threshold), f"{evidence.n_negative:,}", bound,
-            "yes" if evidence.guaranteed else "no", in_words(evidence)]  # fmt: skip
-
-
 def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]]:
     counts = {kind: document[f"n_{kind}"] for kind in ("negative", "positive")}
     training = [f"{count:,} {kind}" for kind, count in counts.items() if isinstance(count, int)]
@@ -132,10 +95,8 @@ def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]
         ("size", f"{document['size_bytes']:,} bytes"),
     ]  # fmt: skip
     if document[BUDGET] is not None:
-        proven = all(each.guaranteed for _, each in limits_of(model.head))
+        proven = all(each["guaranteed"] for each in document["limits"])
         facts.append(budget_promise(read_record(AlarmBudget, document[BUDGET], BUDGET), proven))
-    if document["unproven_segments"]:
-        facts.append(("not proven for", ", ".join(document["unproven_segments"])))
     return facts
 
 

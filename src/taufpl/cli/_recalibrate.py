@@ -13,13 +13,12 @@ from taufpl.cli._budget import BUDGET
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._enough import about, check_enough
 from taufpl.cli._errors import note
-from taufpl.cli._info import in_words
+from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Model, Target
 from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
 from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
-from taufpl.cli._segments import limits_record, print_limits
 from taufpl.cli._tables import read_names
 from taufpl.inspection import TYPICAL_NEGATIVES
 from taufpl.persistence import save_model
@@ -79,11 +78,11 @@ def recalibrate_command(
         ("recall", percent(document["recall_estimate"])),
         ("negatives used", f"{document['n_negative_used']:,}"),
         ("seen before", seen_before(n_seen)),
-        ("guaranteed", f"{'yes' if document['guaranteed'] else 'no'}: {in_words(found, loaded.layout.segment)}"),
+        ("guaranteed", guarantee_in_words(document, loaded.layout.segment)),
     ]
     print_result(document, as_json, str(path), facts)
-    if not as_json:
-        print_limits(document, loaded.layout.segment)
+    if not as_json and loaded.limits is not None:
+        print_limits(document, loaded.layout.segment, document["delta"])
 
 
 def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader:

@@ -1,4 +1,4 @@
-"""Limits by segment at the command line: their options, the labels of rows, and what is told about them."""
+"""Limits by segment at the command line: their options, and the labels of rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Array
-from taufpl.cli._by_level import in_words, shortened
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._labels import read_levels
-from taufpl.cli._output import number, percent, print_rows
 from taufpl.cli._tables import arrow
-from taufpl.thresholding import MISSING_LEVEL, OTHERS, Evidence
-
-# Segments without a proof that a table shows.
-_MOST_ROWS = 20
+from taufpl.thresholding import MISSING_LEVEL, OTHERS
 
 
 def tolerances_of(segment: str | None, tau_for: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
@@ -66,64 +61,3 @@ def _number_in(text: str) -> float:
     if text == MISSING_LEVEL:
         return math.nan
     return int(text) if text.removeprefix("-").isdigit() else float(text)
-
-
-def limits_record(head: Any) -> dict[str, Any]:
-    """The limits of a model with segments, for a document; nothing for other models."""
-    found = getattr(head, "segments_", None)
-    if found is None:
-        return {}
-    sign = 1.0 if getattr(head, "higher_is_positive", True) else -1.0
-    limits = [
-        _limit_record(name, each, [member for member, limit in found.members.items() if limit == name], sign)
-        for name, each in zip(found.limits, found.evidence, strict=True)
-    ]
-    return {"limits": limits, "unproven_segments": list(found.unproven)}
-
-
-def _limit_record(name: str, evidence: Evidence, segments: list[str], sign: float) -> dict[str, Any]:
-    return {
-        "limit": name,
-        "segments": segments,
-        "tau": evidence.tau,
-        "delta": evidence.delta,
-        "n_negative": evidence.n_negative,
-        "n_false_positive": evidence.n_false_positive,
-        "threshold": sign * evidence.threshold,
-        "fpr_upper_bound": evidence.fpr_upper_bound,
-        "recall": evidence.tpr_estimate,
-        "recall_interval": evidence.tpr_interval,
-        "guaranteed": evidence.guaranteed,
-    }
-
-
-def print_limits(document: dict[str, Any], column: str | None) -> None:
-    """A table of limits, where a document has some."""
-    if "limits" not in document:
-        return
-    rows = [
-        [
-            _limit_name(each),
-            percent(each["tau"]),
-            f"{each['n_negative']:,}",
-            number(each["threshold"]),
-            percent(each["fpr_upper_bound"]),
-            percent(each["recall"]),
-            "yes" if each["guaranteed"] else "no",
-        ]
-        for each in document["limits"]
-    ]
-    unproven = document["unproven_segments"]
-    rows += [[shortened(name), "", "", "the strictest", "", "", "no"] for name in unproven[:_MOST_ROWS]]
-    title = f"Limits by {column or 'segment'}"
-    if all(each["guaranteed"] for each in document["limits"]):
-        title += f": all hold together with probability 1 - {document['delta']:g}"
-    head = ["segment", "tolerance", "negatives", "threshold", "FPR at most", "recall", "proven"]
-    print_rows(title, head, rows, numeric=range(1, 6))
-    if len(unproven) > _MOST_ROWS:
-        print(f"{len(unproven) - _MOST_ROWS:,} more segments that are not proven; --json has them all.")
-
-
-def _limit_name(limit: dict[str, Any]) -> str:
-    name = shortened(limit["limit"])
-    return name if limit["segments"] == [limit["limit"]] else f"{name} ({in_words(limit['segments'])})"
