@@ -67,7 +67,7 @@ def test_plan_tells_numbers_recall_and_draws_them(place):
     assert found["held_out"][0]["n_above"] is None
     assert found["all_choose"][0]["n_above"] == 0
     picture = place / "plan.png"
-    line = ["plan", "--model", place / "good.skops", "--data", place / "new.csv", "--negatives", 200]
+    line = ["plan", place / "good.skops", place / "new.csv", "--negatives", 200]
     plan = succeed(*line, "-o", picture, "--json").document
     assert (plan["tau"], plan["n_negative_scores"], plan["n_positive_scores"]) == (0.05, 3000, 300)
     recalls = [each["recall"] for each in plan["all_choose"]]
@@ -114,10 +114,10 @@ BAD = [
     (FIT + "--alarms-per-day 100 --volume 100", 1, "which no day can exceed"),
     (FIT + "--alarms-per-day 100 --volume 1000", 1, "--base-rate states that of the traffic"),
     (FIT + "--alarms-per-day 25 --volume 10000 --base-rate 0.001", 1, "smallest budget that could be met is"),
-    ("plan --model good.skops", 2, "--model and --data go together"),
-    ("plan --model good.skops --data good.csv", 1, "fitted on these very rows"),
-    ("plan --model good.skops --data negatives.csv", 1, "no positives that the model has not seen"),
-    ("plan --model lands.skops --data lands.csv", 1, "has a threshold for each segment"),
+    ("plan good.skops", 2, "MODEL needs DATA, too"),
+    ("plan good.skops good.csv", 1, "fitted on these very rows"),
+    ("plan good.skops negatives.csv", 1, "no positives that the model has not seen"),
+    ("plan lands.skops lands.csv", 1, "has a threshold for each segment"),
     ("plan -o plan.svg", 2, "the picture is written as .png"),
     ("plan -o missing/plan.png", 1, "the folder missing does not exist"),
     ("plan --tau 5", 2, "strictly between 0 and 1"),

@@ -21,7 +21,7 @@ from taufpl.cli._errors import (
 )
 from taufpl.cli._evaluate import evaluate_command
 from taufpl.cli._export import ExportCommand, export_command
-from taufpl.cli._fit import fit_command
+from taufpl.cli._fit import FitCommand, fit_command
 from taufpl.cli._info import info_command
 from taufpl.cli._monitor import monitor_command
 from taufpl.cli._plan import plan_command
@@ -39,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("fit")(fit_command)
+app.command("fit", cls=FitCommand)(fit_command)
 app.command("compare")(compare_command)
 app.command("predict")(predict_command)
 app.command("evaluate")(evaluate_command)

@@ -65,7 +65,7 @@ def diff_command(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Another one.")],
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="Rows: which of them change sides?", show_default=False)
+        Path | None, typer.Argument(metavar="DATA", help="Rows: which of them change sides?", show_default=False)
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all rows that change sides: .csv or .parquet.")

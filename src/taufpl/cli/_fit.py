@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from sklearn.exceptions import ConvergenceWarning
+from typer.core import TyperCommand
 
 from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
 from taufpl.cli._data_file import find_data_file
@@ -82,42 +83,66 @@ _USUAL_TAU = 0.01
 # More columns than that are counted, not listed.
 _MOST_LISTED = 40
 
+# Groups of options in the help, in the order of the parameters.
+_PANELS = {
+    "Rows and columns": ("target", "positive", "drop", "group", "time_column"),
+    "Tolerance and threshold": ("tau", "delta", "threshold", "holdout", "looks"),
+    "Model": ("model", "effort", "reg", "seed", "jobs"),
+    "A tolerance for each segment": ("segment", "tau_for"),
+    "Scores of your own": ("score", "lower_is_positive"),
+    "A budget of alarms in the place of --tau": ("alarms_per_day", "volume", "base_rate"),
+}
+
+
+class FitCommand(TyperCommand):
+    """``fit``, whose help shows its many options in groups."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        panels = {name: panel for panel, names in _PANELS.items() for name in names}
+        for option in self.params:
+            if option.name in panels:
+                option.rich_help_panel = panels[option.name]  # type: ignore[attr-defined]
+
 
 def fit_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The model file to write, by custom .skops.")],
+    as_json: Json = False,
     target: TrainingTarget = None,
-    tau: TauOrBudget = None,
-    delta: Delta = USUAL_DELTA,
-    alarms_per_day: AlarmsPerDay = None,
-    volume: Volume = None,
-    base_rate: MostPositives = None,
-    looks: Looks = "1",
-    threshold: Threshold = "auto",
-    model: ModelName = "auto",
-    effort: Effort = None,
-    reg: Penalty = "cv",
-    score: Score = None,
-    lower_is_positive: LowerIsPositive = False,
     positive: Positive = None,
     drop: Drop = None,
     group: Group = None,
-    segment: Segment = None,
-    tau_for: TauFor = None,
     time_column: Annotated[
         str | None,
         typer.Option("--time", help="A column that says when a row came: the latest negatives choose the threshold."),
     ] = None,
+    tau: TauOrBudget = None,
+    delta: Delta = USUAL_DELTA,
+    threshold: Threshold = "auto",
     holdout: Holdout = None,
+    looks: Looks = "1",
+    model: ModelName = "auto",
+    effort: Effort = None,
+    reg: Penalty = "cv",
     seed: Seed = 0,
     jobs: Jobs = 1,
-    as_json: Json = False,
+    segment: Segment = None,
+    tau_for: TauFor = None,
+    score: Score = None,
+    lower_is_positive: LowerIsPositive = False,
+    alarms_per_day: AlarmsPerDay = None,
+    volume: Volume = None,
+    base_rate: MostPositives = None,
 ) -> None:
     """Fit a model on a file and write it, with its preprocessing, to another.
 
     Numbers are filled and scaled, texts become one feature a level, dates a few numbers; identifiers and constant
     columns are left out. What was done is printed and kept in the model file. --model auto, the default, joins
     boosting, forests and others, and prints how each stands at the tolerance.
+
+    --segment country gives every country a threshold, --score model_score chooses one for scores that the file has
+    already, and --alarms-per-day finds the tolerance that a budget allows.
     """
     if score is not None:
         refuse_beside_score(model, threshold, effort, reg, holdout, drop, time_column)

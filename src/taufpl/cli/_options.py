@@ -166,7 +166,11 @@ AlarmsPerDay = Annotated[
 Volume = Annotated[int | None, typer.Option("--volume", min=1, help="Rows a day, for --alarms-per-day.")]
 MostPositives = Annotated[
     float | None,
-    _option("--base-rate", "At most this share of rows is positive.", default="an upper bound from the labels in DATA"),
+    _option(
+        "--base-rate",
+        "The largest share of positives in the traffic.",
+        default="an upper bound from the labels in DATA",
+    ),
 ]
 PlannedTau = Annotated[float | None, _option("--tau", "Tolerated FPR.", _tolerance, default="the model's, or 0.01")]
 PlannedDelta = Annotated[float | None, _option("--delta", "Confidence is 1 - delta.", default="the model's, or 0.05")]
@@ -224,7 +228,8 @@ Looks = Annotated[
     str,
     _option(
         "--looks",
-        "How many thresholds, by fit and recalibrate, delta is for; any: negatives add up, and all hold together.",
+        "How many thresholds, by fit and recalibrate, share delta: recalibrate refuses one more. any: negatives add "
+        "up, and all thresholds hold together. 1: every threshold has its own delta.",
         _looks,
         "NUMBER|any",
     ),

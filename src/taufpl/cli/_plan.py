@@ -28,25 +28,27 @@ _USUAL_TAU = 0.01
 
 
 def plan_command(
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="A model file, to tell the recall.")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="Labelled rows that the model has not seen.")
+    ] = None,
     tau: PlannedTau = None,
     delta: PlannedDelta = None,
     negatives: Annotated[
         int | None,
         typer.Option("--negatives", min=1, help="Negatives at hand, N.", show_default="what a proof needs"),
     ] = None,
-    model: Annotated[Path | None, typer.Option("--model", help="A model file, to tell the recall.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Labelled rows that the model has not seen.")] = None,
     target: Target = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A picture to write, .png.")] = None,
     as_json: Json = False,
 ) -> None:
     """Plan how many negatives to label: what a proof needs, and what N, 2N and 10N of them bring.
 
-    A guarantee leaves a part of the tolerance unused, and the more negatives choose the threshold, the less. With
-    --model and --data the plan tells the recall that each number would give.
+    The fewer negatives choose the threshold, the more of the tolerance stays unused. With MODEL and DATA the plan tells
+    the recall that each number would give. It is about one threshold for all rows, not about models with segments.
     """
-    if (model is None) != (data is None):
-        raise CommandLineError("--model and --data go together: the recall is that of a model on labelled rows.")
+    if model is not None and data is None:
+        raise CommandLineError("MODEL needs DATA, too: the recall is that of a model on labelled rows.")
     if output is not None:
         check_output(output, model, data)
         require("matplotlib", "plot", "to draw a plan")

@@ -49,7 +49,7 @@ def predict_command(
             min=0,
             max=100,
             metavar="N",
-            help="Add the N columns that raised the score of each row that is decided positive most.",
+            help="Add N reasons to each row that is decided positive.",
         ),
     ] = 0,
     chunk_rows: ChunkRows = CHUNK_ROWS,
