@@ -174,7 +174,7 @@ def test_bad_uses_of_fit(given, said):
 
 
 def test_every_limit_by_segment_has_its_own_sequence(tmp_path):
-    places = np.arange(1650) % 40
+    places = np.arange(1650) % 38
     segments = np.array(["east", "west", "north", "tiny", "small"])[np.where(places < 36, places // 12, 3 + places % 2)]
     new = ["east", "west"] * 400 + ["north"] * 15 + ["nowhere"] * 5
     model = TauFPLClassifier({"others": 0.1, "west": 0.05}, reg=1.0, tau_scale=2.0, looks="any", random_state=0)

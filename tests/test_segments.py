@@ -1,6 +1,7 @@
 """Limits by segment: ranks against SciPy's distributions, pooling, and a simulation with known truth."""
 
 import pickle
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -41,45 +42,66 @@ def test_ranks_are_the_smallest_that_hold_at_their_share_of_delta():
 
 
 def exhaustive(counts, taus, delta):
-    """The most limits that hold together, over all numbers of them: segments by themselves, and one for the others."""
-    best = 0
-    for n_limits in range(1, len(counts) + 1):
-        each = 1 - (1 - delta) ** (1 / n_limits)
-        able = [name for name in counts if (1 - taus[name]) ** counts[name] <= each]
-        rest = [name for name in counts if name not in able]
-        pooled = any(
-            (1 - tau) ** sum(counts[name] for name in rest if taus[name] >= tau) <= each
-            for tau in {taus[name] for name in rest}
-        )
-        if len(able) + pooled >= n_limits:
-            best = n_limits
-    return best
+    """Segments with a limit of their own, and those that share one, over all subsets: exact arithmetic on powers."""
+
+    def enough(members, n_limits):
+        tau, n = min(taus[name] for name in members), sum(counts[name] for name in members)
+        return (1 - tau) ** n <= 1 - (1 - delta) ** (1 / n_limits)
+
+    sizes = [
+        size
+        for size in range(len(counts) + 1)
+        if any(all(enough([name], size) for name in own) for own in combinations(counts, size))
+    ]
+    most = sizes[-1]
+    candidates = [own for own in combinations(counts, most) if all(enough([name], most) for name in own)]
+    pools = []
+    for own in candidates:
+        rest = [name for name in counts if name not in own]
+        if all(enough([name], most + 1) for name in own):
+            by_tau = [[name for name in rest if taus[name] >= tau] for tau in sorted({taus[name] for name in rest})]
+            pools += [(own, members) for members in by_tau if enough(members, most + 1)][:1]
+    return candidates, pools
 
 
-def test_as_many_limits_as_their_number_allows():
+def test_the_most_segments_have_limits_of_their_own_and_the_others_one_that_costs_none_of_these():
     rng = np.random.default_rng(0)
     seen = set()
-    for _ in range(60):
+    for _ in range(100):
         counts = {f"s{i}": int(n) for i, n in enumerate(rng.integers(1, 500, size=rng.integers(1, 7)))}
         taus = {name: float(rng.choice([0.005, 0.01, 0.02])) for name in counts}
-        wanted = exhaustive(counts, taus, 0.05)
-        if not wanted:
+        candidates, pools = exhaustive(counts, taus, 0.05)
+        if candidates == [()] and not pools:
             with pytest.raises(ValueError, match="no segment has enough negatives"):
                 choose(counts, taus)
             continue
         found = choose(counts, taus)
-        assert len(found.limits) == wanted
+        own = tuple(name for name in found.limits if name != "others")
+        pool = [name for name, limit in found.members.items() if limit == "others"]
+        assert own in candidates
+        assert (own, pool) in pools if pool else own not in [each for each, _ in pools]
         assert {*found.members, *found.unproven} == {*counts}
         assert not {*found.members} & {*found.unproven}
         for name, evidence in zip(found.limits, found.evidence, strict=True):
-            own = [segment for segment, limit in found.members.items() if limit == name]
+            members = pool if name == "others" else [name]
             assert evidence.guaranteed
-            assert evidence.delta == shared_delta(0.05, wanted)
-            assert evidence.n_negative == sum(counts[each] for each in own)
-            assert evidence.tau == min(taus[each] for each in own)
-            assert (name == "others") == (len(own) > 1)
-        seen.add(("others" in found.limits, bool(found.unproven), wanted > 1))
-    assert len(seen) >= 4
+            assert evidence.delta == shared_delta(0.05, len(found.limits))
+            assert evidence.n_negative == sum(counts[each] for each in members)
+            assert evidence.tau == min(taus[each] for each in members)
+        seen.add((bool(pool), bool(found.unproven), len(own) > 1))
+    assert len(seen) >= 6
+
+
+def test_a_pool_takes_no_limit_from_a_segment_that_can_prove_its_own():
+    # At tau 0.005 three limits need 814 negatives each, and four 871; at 0.02 three need 202, and four 216.
+    counts = {"DE": 850, "FR": 3000, "US": 3000, "FO": 110, "GL": 110}
+    taus = {"DE": 0.005, "FR": 0.01, "US": 0.01, "FO": 0.02, "GL": 0.02}
+    found = choose(counts, taus)
+    assert found.limits == ("DE", "FR", "US")
+    assert found.unproven == ("FO", "GL")
+    assert {each.delta for each in found.evidence} == {shared_delta(0.05, 3)}
+    more = choose(counts | {"DE": 880}, taus)
+    assert more.limits == ("DE", "FR", "US", "others")
 
 
 def test_small_segments_share_the_strictest_of_their_tolerances_but_a_tiny_strict_one_does_not_spoil_it():
@@ -96,13 +118,15 @@ def test_small_segments_share_the_strictest_of_their_tolerances_but_a_tiny_stric
     assert found.is_known(["a", "d", "new"]).tolist() == [True, False, False]
 
 
-def test_two_segments_with_enough_for_one_limit_share_it():
+def test_of_two_segments_with_enough_for_one_limit_each_has_it_or_none():
     n = negatives_needed(0.01, 0.05)
     assert n < negatives_needed(0.01, shared_delta(0.05, 2))
     found = choose({"a": n, "b": n})
-    assert found.limits == ("others",)
-    assert found.evidence[0].n_negative == 2 * n
-    assert found.evidence[0].delta == 0.05
+    assert (found.limits, found.unproven) == (("a",), ("b",))
+    assert (found.evidence[0].n_negative, found.evidence[0].delta) == (n, 0.05)
+    pooled = choose({"a": n - 1, "b": n - 1})
+    assert pooled.limits == ("others",)
+    assert (pooled.evidence[0].n_negative, pooled.evidence[0].delta) == (2 * n - 2, 0.05)
 
 
 def test_small_segments_get_no_alarms_with_infinite():

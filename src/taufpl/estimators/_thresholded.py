@@ -250,9 +250,9 @@ def _warn_unproven(segments: SegmentThresholds) -> None:
     if segments.unproven:
         n = len(segments.unproven)
         warn_user(
-            f"too few negatives for a proof in {n} segment{'s' if n > 1 else ''}, even together: "
-            f"{shown_names(segments.unproven)}. They get the strictest threshold, without a guarantee. Collect more of "
-            "their negatives, raise their tolerance, or set insufficient='infinite' for no alarms there.",
+            f"too few negatives for a proof in {n} segment{'s' if n > 1 else ''}, even together, beside the other "
+            f"limits: {shown_names(segments.unproven)}. They get the strictest threshold, without a guarantee. Collect "
+            "more of their negatives, raise their tolerance, or set insufficient='infinite' for no alarms there.",
             TooFewNegativesWarning,
         )
 

@@ -60,9 +60,9 @@ class SegmentThresholds:
     >>> labels = np.repeat(["EU", "US"], 1000)
     >>> chosen = SegmentOrderStatistics({"EU": 0.05, "US": 0.1}).choose(np.tile(np.arange(1000.0), 2), labels)
     >>> chosen.by_segment
-    {'EU': 963.0, 'US': 919.0}
+    {'EU': 963.0, 'US': 918.0}
     >>> chosen.thresholds(["US", "EU", "JP"])
-    array([919., 963., 963.])
+    array([918., 963., 963.])
     """
 
     limits: tuple[str, ...]
@@ -182,11 +182,13 @@ class SegmentOrderStatistics:
     """The thresholds of segments that keep all their tolerances together with probability 1 - delta.
 
     Each limit is an :class:`OrderStatistic` of the negatives of its segment, at ``shared_delta(delta, G)``. The more
-    limits there are, the more negatives each of them needs: G is the largest number that all of them have enough for.
+    limits there are, the more negatives each of them needs: the most segments that have enough, each by itself, get
+    limits of their own.
 
-    Segments with too few negatives for a limit of their own share one, "others", at the strictest of their
-    tolerances: it then holds for all of them together, as a mixture. Segments whose tolerance is too strict even for
-    that are not proven. The division depends on counts of negatives alone, never on scores.
+    The other segments share one, "others", at the strictest of their tolerances, where they have enough together and
+    no segment loses its own limit by that: it then holds for all of them together, as a mixture. Otherwise they are not
+    proven, nor are segments whose tolerance is too strict for what the others have. The division depends on counts of
+    negatives alone, never on scores.
 
     Parameters
     ----------
@@ -230,31 +232,24 @@ class SegmentOrderStatistics:
 
     def divide(self, counts: Mapping[str, int], taus: Mapping[str, float]) -> SegmentDivision:
         """Which segments get limits, given their negatives and tolerances; a ValueError where none can be proven."""
-        # More limits need more negatives each, so that fewer can be proven: the last number that can be is the one.
+        # More limits need more negatives each: the last number that as many segments have enough for is the largest.
         numbers = range(1, len(taus) + 1)
-        n_limits = bisect_left(numbers, True, key=lambda n: self._n_provable(counts, taus, n) < n)
-        if n_limits == 0 and self.insufficient != "infinite":
-            raise ValueError(self._shortage(counts, taus))
-        delta = shared_delta(self.delta, max(1, n_limits))
-        own = self._able(counts, taus, delta)
-        pool = self._pool(counts, taus, own, delta)
-        if len(own) + bool(pool) > n_limits:  # one limit more would leave too few negatives for as many
-            own = own[: n_limits if self.insufficient == "infinite" else n_limits - 1]
-            pool = self._pool(counts, taus, own, delta)
-        return self._division(sorted(own), pool, taus, delta)
-
-    def _n_provable(self, counts: Mapping[str, int], taus: Mapping[str, float], n_limits: int) -> int:
-        """How many limits can be proven where delta is shared among a number of them."""
-        delta = shared_delta(self.delta, n_limits)
-        own = self._able(counts, taus, delta)
-        return len(own) + bool(self._pool(counts, taus, own, delta))
+        n_own = bisect_left(numbers, True, key=lambda n: len(self._able(counts, taus, shared_delta(self.delta, n))) < n)
+        delta, pool = shared_delta(self.delta, max(1, n_own)), list[str]()
+        own = self._able(counts, taus, delta)[:n_own]
+        if self.insufficient != "infinite":
+            with_pool = shared_delta(self.delta, n_own + 1)
+            # The limit of the others must not cost a segment its own.
+            if {*own} <= {*self._able(counts, taus, with_pool)}:
+                pool = self._pool(counts, taus, own, with_pool)
+            if not own and not pool:
+                raise ValueError(self._shortage(counts, taus))
+        return self._division(sorted(own), pool, taus, with_pool if pool else delta)
 
     def _pool(
         self, counts: Mapping[str, int], taus: Mapping[str, float], own: Sequence[str], delta: float
     ) -> list[str]:
         """The other segments that share a limit: all with negatives, but for those too strict for the others."""
-        if self.insufficient == "infinite":
-            return []
         taken = {*own}
         rest = [name for name in taus if counts[name] and name not in taken]
         for strictest in sorted({taus[name] for name in rest}):
