@@ -99,12 +99,15 @@ def test_evaluate_and_monitor_go_by_segment(place):
     rows, names, flagged = flags(place)
     done = succeed("evaluate", place / "m.skops", place / "new.csv", "--json").document
     assert done["tau"] == 0.1
-    found = {each["level"]: each for each in done["by"]["levels"]}
-    assert sorted(found) == SEGMENTS
-    for name in SEGMENTS:
-        mine = (names == name) & (rows["y"] == 0)
-        assert found[name]["tau"] == (0.05 if name == "US" else 0.1)
-        assert (found[name]["n_negative"], found[name]["n_false_positive"]) == (mine.sum(), (mine & flagged).sum())
+    assert "5.00% to 10.00% by country" in succeed("evaluate", place / "m.skops", place / "new.csv").out
+    found = {each["limit"]: each for each in done["segments"]["limits"]}
+    assert found["others"]["segments"] == ["FO", "GL", "missing"]
+    by = succeed("evaluate", place / "m.skops", place / "new.csv", "--by", "country", "--json").document["by"]
+    assert sorted(each["level"] for each in by["levels"]) == SEGMENTS
+    for each in (*found.values(), *by["levels"]):
+        mine = names.isin(each.get("segments", [each.get("level")])) & (rows["y"] == 0)
+        assert each["tau"] == (0.05 if names[mine].iloc[0] == "US" else 0.1)
+        assert (each["n_negative"], each["n_false_positive"]) == (mine.sum(), (mine & flagged).sum())
     other = succeed("evaluate", place / "m.skops", place / "new.csv", "--by", "branch", "--json").document["by"]
     assert {each["level"]: each["tau"] for each in other["levels"]} == {"1": 0.1, "2": 0.1}
     watch = SegmentMonitor({"US": 0.05, "others": 0.1}, segments=["EU", "US"])
@@ -157,7 +160,7 @@ def test_every_model_keeps_its_segments(place, tmp_path, options):
     done = succeed("evaluate", tmp_path / "m.skops", place / "new.csv", "--json").document
     again = succeed("evaluate", tmp_path / "m.skops", place / "new.parquet", "--json").document
     assert done == again
-    assert sorted(each["level"] for each in done["by"]["levels"]) == names
+    assert [each["limit"] for each in done["segments"]["limits"]] == names
     assert done["unseen_segments"]["n_rows"] == 0
     assert load_model(tmp_path / "m.skops").header.training["layout"]["segment"] == "agency"
     succeed("recalibrate", tmp_path / "m.skops", place / "fresh.csv")
@@ -172,7 +175,7 @@ def test_models_of_python_name_their_column(place, tmp_path):
         NeymanPearsonClassifier(numbers, 0.1, segments="country", random_state=0).fit(X, y), tmp_path / "p.skops"
     )
     done = succeed("evaluate", tmp_path / "p.skops", place / "new.csv", "--target", "y", "--json").document
-    assert done["by"]["column"] == "country"
+    assert done["segments"]["column"] == "country"
     given = NeymanPearsonClassifier(numbers, 0.1, random_state=0).fit(X, y, segments=rows["branch"])
     save_model(given, tmp_path / "g.skops")
     done = command("evaluate", tmp_path / "g.skops", place / "new.csv", "--target", "y")
@@ -216,15 +219,14 @@ def test_files_without_the_column_are_refused(place, tmp_path):
     assert (done.code, "there is no column 'country', which the model needs" in done.err) == (1, True)
 
 
-def test_report_goes_by_segment_or_column(place, tmp_path):
-    for by, name in ((), "country"), (("--by", "branch"), "branch"):
+def test_report_and_evaluate_tell_the_same(place, tmp_path):
+    for by in ((), ("--by", "branch"), ("--by", "country")):
         succeed("report", place / "m.skops", place / "new.csv", "-o", tmp_path / "r.html", "--new", *by)
-        found = embedded((tmp_path / "r.html").read_text())["by"]
-        assert (found["name"], found["are_segments"]) == (name, not by)
-    rows, _, flagged = flags(place)
-    mine = (rows["branch"] == 1) & (rows["y"] == 0)
-    level = next(each for each in found["levels"] if each["level"] == "1")
-    assert (level["n_negative"], level["n_false"]) == (mine.sum(), (mine & flagged).sum())
+        found = embedded((tmp_path / "r.html").read_text())
+        done = succeed("evaluate", place / "m.skops", place / "new.csv", *by, "--json").document
+        assert [found[name] for name in ("verdict", "segments", "by")] == [
+            done[name] for name in ("verdict", "segments", "by")
+        ]
 
 
 def test_the_commands_of_the_how_tos(tmp_path, monkeypatch):
@@ -257,3 +259,47 @@ def payments(seed, n=8000):
     return pd.DataFrame(
         {"amount": amount, "velocity": velocity, "country": country, "case": np.arange(n), "fraud": fraud}
     )
+
+
+def scored(flagged):
+    """Negatives by country and whether they are flagged, in two branches alike, and some positives."""
+    parts = [
+        pd.DataFrame({"country": name, "s": np.where(np.arange(n) < n_flagged, 1.0, 0.0), "y": 0})
+        for name, (n, n_flagged) in flagged.items()
+    ]
+    rows = pd.concat([*parts, pd.DataFrame({"country": ["EU"] * 40, "s": 1.0, "y": 1})], ignore_index=True)
+    return rows.assign(branch=np.arange(len(rows)) % 2)
+
+
+@pytest.mark.parametrize(
+    ("flagged", "broken", "told"),
+    [
+        # Of 60 negatives 7 prove nothing at 5 %; of 120 in both countries 14 do.
+        ({"FO": (60, 7), "GL": (60, 7)}, "others", "broken in 1 of 3 limits: others (FO, GL)"),
+        ({"US": (400, 50)}, "US", "broken in 1 of 3 limits: US"),
+        ({"NL": (400, 50)}, "no limit", "broken in 1 of 4 limits: no limit (NL)"),
+    ],
+)
+def test_a_broken_limit_is_the_verdict_whatever_by_shows(tmp_path, flagged, broken, told):
+    rng = np.random.default_rng(0)
+    train = scored({"EU": (2000, 0), "US": (2000, 0), "FO": (60, 0), "GL": (60, 0)})
+    write(train.assign(s=np.where(train["y"] == 0, 0.9 * rng.random(len(train)), 1.0)), tmp_path / "train.csv")
+    fit(tmp_path / "train.csv", tmp_path / "m.skops", "--score", "s", "--segment", "country", "--tau", "0.05")
+    fine = {"EU": (8000, 0), "US": (4000, 0), "FO": (400, 0), "GL": (400, 0)}
+    data = write(scored(fine | flagged), tmp_path / "new.csv")
+    for by in ((), ("--by", "branch")):
+        done = succeed("evaluate", tmp_path / "m.skops", data, *by, "--json", code=3).document
+        verdicts = {each["limit"]: each["verdict"] for each in done["segments"]["limits"]}
+        assert [name for name, verdict in verdicts.items() if verdict == "broken"] == [broken]
+        assert done["verdict"] == "broken"
+        assert (done["by"] is None) == (not by)
+        assert told in succeed("evaluate", tmp_path / "m.skops", data, *by, code=3).out
+        succeed("report", tmp_path / "m.skops", data, "-o", tmp_path / "r.html", "--new", *by)
+        found = embedded((tmp_path / "r.html").read_text())
+        assert (found["verdict"], found["segments"]) == ("broken", done["segments"])
+        assert found["by"] == done["by"]
+    assert {each["verdict"] for each in done["by"]["levels"]} == {"kept"}
+    # What was proven together is not judged apart, unless by the column itself.
+    done = succeed("evaluate", tmp_path / "m.skops", data, "--by", "country", "--json", code=3).document["by"]
+    of_all = {each["level"]: each["verdict"] for each in done["levels"]}
+    assert (of_all.get("FO"), of_all.get("GL")) == (("open",) * 2 if broken == "others" else ("kept",) * 2)

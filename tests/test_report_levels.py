@@ -35,40 +35,40 @@ def test_rates_by_level_stand_beside_one_threshold():
     text, data = parts(render_report(model, X, Y, data_is_new=True, by=pd.Series(COUNTRY, name="country")))
     known = rates_by_level(Y, model.predict(X), COUNTRY, 0.02)
     found = data["by"]["levels"]
-    assert [(each["level"], each["n_false"], each["fpr_upper"], each["verdict"]) for each in found] == [
+    assert [(each["level"], each["n_false_positive"], each["fpr_upper_bound"], each["verdict"]) for each in found] == [
         (each.level, each.n_false_positive, each.fpr_upper_bound, each.verdict) for each in known
     ]
     assert "By country One threshold decides for all levels. The bounds hold for all 3 levels together" in text
     # Rows that are not new prove no tolerance kept.
     old = parts(render_report(model, X, Y, data_is_new=False, by=COUNTRY))[1]["by"]
-    assert (old["name"], {each["verdict"] for each in old["levels"]}) == ("level", {"open"})
+    assert (old["column"], {each["verdict"] for each in old["levels"]}) == ("level", {"open"})
     assert parts(render_report(model, X, Y))[1]["by"] is None
 
 
 def test_models_with_segments_are_reported_by_segment():
     model = segmented({"US": 0.02, "others": 0.05})
     text, data = parts(render_report(model, X, Y, data_is_new=True, segments=pd.Series(COUNTRY, name="country")))
-    assert "the false-alarm rate of every segment is within its tolerance." in text
+    assert "the false-alarm rate of every limit is within its tolerance." in text
     assert "Screening at a tolerance of 2 % to 5 %" in text
     assert data["promise"] == "guarantee"
     flagged = model.predict(X, segments=COUNTRY) == 1
-    for each in data["by"]["levels"]:
-        mine = (each["level"] == COUNTRY) & (Y == 0)
-        assert (each["n_negative"], each["n_false"]) == (mine.sum(), (mine & flagged).sum())
-        assert each["tau"] == (0.02 if each["level"] == "US" else 0.05)
+    for each in data["segments"]["limits"]:
+        mine = np.isin(COUNTRY, each["segments"]) & (Y == 0)
+        assert (each["n_negative"], each["n_false_positive"]) == (mine.sum(), (mine & flagged).sum())
+        assert each["tau"] == (0.02 if each["limit"] == "US" else 0.05)
     assert data["operating"]["n_false"] == (flagged & (Y == 0)).sum()
     assert parts(render_report(model, X - 2, Y, data_is_new=True, segments=COUNTRY))[1]["verdict"] == "kept"
     shifted = X + np.where(COUNTRY == "US", 0.8, 0.0)[:, np.newaxis]
     text, data = parts(render_report(model, shifted, Y, data_is_new=True, segments=COUNTRY))
     assert data["verdict"] == "broken"
-    assert "the rate is above the tolerance in 1 segment of 3: US." in text
+    assert "the rate is above the tolerance in 1 limit of 3: US." in text
 
 
 def test_segments_without_a_proof_are_named():
     with pytest.warns(UserWarning, match="too few negatives for a proof in 1 segment,"):
         model = segmented({"FO": 0.001, "others": 0.05})
     text = parts(render_report(model, X, Y, data_is_new=True, segments=COUNTRY))[0]
-    assert "the false-alarm rate of every segment but 1 small one is within its tolerance." in text
+    assert "the false-alarm rate of every limit is within its tolerance; 1 small segment has none." in text
     assert "decided by the strictest threshold: FO." in text
     # Without alarms in small segments, in their place.
     model = segmented({"FO": 0.001, "others": 0.05}, insufficient="infinite")

@@ -19,6 +19,7 @@ from taufpl.thresholding import (
     USUAL_DELTA,
     LevelRates,
     fpr_upper_bound,
+    level_counts,
     level_texts,
     rates_of_levels,
     share_above,
@@ -152,9 +153,8 @@ def rates_by_level(
     is_positive, flagged = _as_masks(y_true, y_pred, pos_label)
     texts = level_texts(levels)
     _check_lengths(is_positive, texts, "levels")
-    names, places = np.unique(texts, return_inverse=True)
-    parts = (~is_positive, ~is_positive & flagged, is_positive, is_positive & flagged)
-    counts = np.stack([np.bincount(places[part], minlength=names.size) for part in parts], axis=1)
+    names, codes = np.unique(texts, return_inverse=True)
+    counts = level_counts(codes, names.size, is_positive, flagged)
     return rates_of_levels(names.tolist(), counts, lambda _: tau, delta, most)
 
 

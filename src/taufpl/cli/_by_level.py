@@ -1,16 +1,15 @@
-"""Rates by the levels of a column: counted in batches, told in a document and a table."""
+"""Rates by the levels of a column, or by the limits of a model: counted in batches, told in words and a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._types import Array, Labels, Mask
+from taufpl._types import Array, Mask
 from taufpl.cli._output import confidence, percent, print_rows
-from taufpl.thresholding import LevelRates, rates_of_levels
+from taufpl.thresholding import BROKEN, OPEN, JudgedLevels, LevelRates, level_counts
 
 # Names of levels in one sentence.
 _MOST_NAMES = 5
@@ -19,68 +18,34 @@ _LONGEST = 40
 
 
 class LevelTally:
-    """Numbers of rows by level; seen before or not; flagged or not; negative, positive, without a label."""
+    """Negatives, false alarms, positives and true alarms by level, of fresh rows and of those that were seen before."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._counts = np.zeros((1, 2, 2, 3), np.int64)
+        self._counts: dict[str, NDArray[np.int64]] = {}
 
-    def add(self, levels: Array | None, is_seen: Mask, is_flagged: Mask, labels: Labels) -> None:
-        """Count rows; without levels, all are of one."""
-        levels = np.zeros(labels.size, dtype="U1") if levels is None else levels
-        different, rows = np.unique(levels, return_inverse=True)
-        places = np.array([self._places.setdefault(each, len(self._places)) for each in different.tolist()], np.intp)
-        while len(self._places) > len(self._counts):
-            self._counts = np.concatenate((self._counts, np.zeros_like(self._counts)))
-        np.add.at(self._counts, (places[rows], is_seen.astype(np.intp), is_flagged.astype(np.intp), labels), 1)
+    def add(self, levels: Array | None, is_seen: Mask, is_flagged: Mask, is_positive: Mask) -> None:
+        """Count labelled rows; without levels, all are of one."""
+        names, codes = np.unique(np.full(is_seen.size, "") if levels is None else levels, return_inverse=True)
+        counts = level_counts(2 * codes + is_seen, 2 * names.size, is_positive, is_flagged).reshape(-1, 2, 4)
+        for name, each in zip(names.tolist(), counts, strict=True):
+            self._counts[name] = self._counts.get(name, 0) + each
 
     @property
     def whole(self) -> NDArray[np.int64]:
         """Numbers of rows of all levels."""
-        return self._counts.sum(axis=0)
+        return np.sum([*self._counts.values()], axis=0) if self._counts else np.zeros((2, 4), np.int64)
 
-    def rates(self, only_fresh: bool, tau: Callable[[str], float], delta: float) -> list[LevelRates]:
-        """Rates of levels that have labelled rows; of all rows, or of those that were not seen before."""
-        by_flag = self._counts[: len(self._places), 0] if only_fresh else self._counts[: len(self._places)].sum(axis=1)
-        n, flagged = by_flag.sum(axis=1), by_flag[:, 1]
-        counts = np.stack((n[:, 0], flagged[:, 0], n[:, 1], flagged[:, 1]), axis=1)
-        found = np.asarray(counts.any(axis=1))
-        levels = [level for level, has_rows in zip(self._places, found.tolist(), strict=True) if has_rows]
-        return rates_of_levels(levels, counts[found], tau, delta)
+    def counts(self, only_fresh: bool) -> tuple[list[str], NDArray[np.int64]]:
+        """Levels that have rows, and their counts; of all rows, or of those that were not seen before."""
+        by_level = {name: each[0] if only_fresh else each.sum(axis=0) for name, each in sorted(self._counts.items())}
+        found = {name: each for name, each in by_level.items() if each.any()}
+        return list(found), np.stack([*found.values()])
 
 
-def levels_record(column: str, rates: Sequence[LevelRates], verdicts: Sequence[str], delta: float) -> dict[str, Any]:
-    """Rates by level, for a document."""
-    return {
-        "column": column,
-        "delta": delta,
-        "delta_of_each": rates[0].delta,
-        "levels": [
-            {
-                "level": each.level,
-                "tau": each.tau,
-                "n_negative": each.n_negative,
-                "n_positive": each.n_positive,
-                "n_false_positive": each.n_false_positive,
-                "n_true_positive": each.n_true_positive,
-                "fpr": each.fpr,
-                "fpr_lower_bound": each.fpr_lower_bound,
-                "fpr_upper_bound": each.fpr_upper_bound,
-                "recall": each.recall,
-                "recall_low": each.recall_interval[0],
-                "recall_high": each.recall_interval[1],
-                "verdict": verdict,
-            }
-            for each, verdict in zip(rates, verdicts, strict=True)
-        ],
-    }
-
-
-def print_levels(record: dict[str, Any]) -> None:
-    """A table of rates by level."""
-    levels = record["levels"]
+def print_levels(found: JudgedLevels) -> None:
+    """A table of rates by level, or by limit."""
     head = [
-        "level",
+        found.noun,
         "tolerance",
         "negatives",
         "FPR",
@@ -93,26 +58,48 @@ def print_levels(record: dict[str, Any]) -> None:
     ]
     rows = [
         [
-            shortened(each["level"]),
-            percent(each["tau"]),
-            f"{each['n_negative']:,}",
-            percent(each["fpr"]),
-            percent(each["fpr_lower_bound"]),
-            percent(each["fpr_upper_bound"]),
-            f"{each['n_positive']:,}",
-            percent(each["recall"]),
-            f"{percent(each['recall_low'])} to {percent(each['recall_high'])}",
-            each["verdict"],
+            level_name(each),
+            percent(each.tau),
+            f"{each.n_negative:,}",
+            percent(each.fpr),
+            percent(each.fpr_lower_bound),
+            percent(each.fpr_upper_bound),
+            f"{each.n_positive:,}",
+            percent(each.recall),
+            " to ".join(map(percent, each.recall_interval)),
+            found.verdict_on(each),
         ]
-        for each in levels
+        for each in found.rates
     ]
-    title = f"By {record['column']}: bounds hold for all levels together, at {confidence(record['delta'])}"
+    by = f"{'Limits by' if found.are_limits else 'By'} {found.column}"
+    title = f"{by}: bounds hold for all {found.noun}s together, at {confidence(found.delta)}"
     print_rows(title, head, rows, numeric=range(1, 9))
+
+
+def verdict_in_words(found: JudgedLevels) -> str:
+    """In which levels or limits the tolerance is provably broken, else in how many it is kept."""
+    broken, is_open = (list(map(level_name, found.with_verdict(each))) for each in (BROKEN, OPEN))
+    n = f"{len(found.rates):,} {found.noun}{'' if len(found.rates) == 1 else 's'}"
+    if broken:
+        return f"broken in {len(broken):,} of {n}: {listed(broken)}"
+    settled = f"kept in {len(found.rates) - len(is_open):,} of {n}"
+    return f"{settled}; open: {listed(is_open)}" if is_open else settled
+
+
+def level_name(level: LevelRates) -> str:
+    """A name for a table; that of a limit with the segments that share it."""
+    name, segments = shortened(level.level), level.segments
+    return name if segments in ((), (level.level,)) else f"{name} ({in_words(segments)})"
 
 
 def in_words(names: Sequence[str]) -> str:
     """Some names of levels in a sentence."""
-    shown, rest = ", ".join(map(shortened, names[:_MOST_NAMES])), len(names) - _MOST_NAMES
+    return listed(list(map(shortened, names)))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names one after the other; of many, the first ones and how many there are more."""
+    shown, rest = ", ".join(names[:_MOST_NAMES]), len(names) - _MOST_NAMES
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 

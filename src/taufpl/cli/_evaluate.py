@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from taufpl.cli._by_level import LevelTally, counted_levels, in_words, levels_record, print_levels
+from taufpl.cli._by_level import LevelTally, print_levels, verdict_in_words
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
 from taufpl.cli._loaded_model import LoadedModel, open_model
@@ -20,8 +20,13 @@ from taufpl.cli._unseen import Unseen
 from taufpl.estimators import ScoreScreen
 from taufpl.planning import precision_at, precision_lower_bound
 from taufpl.thresholding import (
+    KEPT,
+    OPEN,
+    JudgedLevels,
     fpr_upper_bound,
     negatives_to_settle,
+    rates_of_levels,
+    rates_of_limits,
     share_interval,
     share_lower_bound,
     tolerance_verdict,
@@ -41,95 +46,99 @@ def evaluate_command(
     """Measure a model on labelled rows that it has not seen.
 
     FPR, the false-alarm rate, is the share of negatives that the model flags; recall is that of positives. Exit code 3
-    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it. With --by
-    the rates of each level of a column follow, with bounds that hold for all levels together at confidence 1 - delta;
-    then exit code 3 says that the tolerance is provably broken over all rows or in a level.
+    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it. A model
+    with segments is judged by its limits, with bounds that hold for all of them together; segments that share a limit
+    are judged as one. With --by the rates of each level of a column follow, with bounds that hold for all levels
+    together; then exit code 3 says that the tolerance is provably broken in the verdict or in a level.
     """
     file, loaded = find_data_file(data), open_model(model)
-    by = by or loaded.layout.segment
     reader = loaded.labelled_reader(file, target, group_column(file, loaded), by)
     seen, unseen = SeenCounter(file, loaded), Unseen.by(loaded)
-    rows_by, n_known = _count(loaded, reader, seen, unseen, chunk_rows)
-    found, tally = seen.note(), rows_by.whole
-    only_fresh = ((found.n_seen and found.separable) or n_known > 0) and tally[0, :, 0].sum() > 0
-    tally = tally[0] if only_fresh else tally.sum(axis=0)
-    may_be_training = _check(file, loaded, tally, found.n_seen)
+    counted = _count(loaded, reader, seen, unseen, chunk_rows)
+    found, n_known, whole = seen.note(), counted.n_known_group, counted.by_segment.whole
+    only_fresh = bool(((found.n_seen and found.separable) or n_known > 0) and whole[0, 0] > 0)
+    counts = (whole[0] if only_fresh else whole.sum(axis=0)).tolist()
+    if counted.n_unlabelled:
+        note(f"{file.name}: {counted.n_unlabelled:,} rows without a label are left out.")
+    may_be_training = _check(file, loaded, counts, found.n_seen)
     unseen.note(file)
     delta = loaded.delta if delta is None else delta
+    may_be_kept = not (may_be_training or ((found.n_seen or n_known) and not only_fresh))
+    limits, levels = counted.judged(loaded, by, only_fresh, delta, may_be_kept)
     document = {
-        **_measure(loaded, tally, delta),
-        **_precision(tally, base_rate, delta),
+        **_measure(loaded, counts, delta, may_be_kept, limits),
+        **_precision(counts, base_rate, delta),
         "n_seen_before": found.n_seen,
         "n_known_group": n_known,
         **unseen.record(),
+        "segments": None if limits is None else limits.record(),
+        "by": None if levels is None else levels.record(),
     }
-    why, may_be_kept = _verdict(document), not (may_be_training or ((found.n_seen or n_known) and not only_fresh))
-    if document["verdict"] != "broken" and not may_be_kept:
-        document["verdict"], why = "open", "open: the model has seen these rows, or some of them"
-    facts = _facts(document, why)
-    if by is not None:
-        rates = rows_by.rates(bool(only_fresh), loaded.tolerance_of(by), delta)
-        verdicts = ["open" if each.verdict == "kept" and not may_be_kept else each.verdict for each in rates]
-        document["by"] = levels_record(by, rates, verdicts, delta)
-        facts.append((f"by {by}", _by_in_words(document["by"])))
-    _end(document, as_json, str(data), facts)
-
-
-def _count(
-    model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Unseen, chunk_rows: int
-) -> tuple[LevelTally, int]:
-    """Count the rows of a file, one of each group, and those of known groups."""
-    tally, counted, n_known = LevelTally(), set[tuple[str, int]](), 0
-    with working(f"reading {reader.file.name}") as tell:
-        for rows in reader.batches(chunk_rows):
-            assert rows.labels is not None
-            known, counting = in_known_group(model, rows), counting_rows(rows, counted)
-            is_seen, is_flagged = seen.hits(rows) | known, model.scores(rows) > 0
-            levels = None if rows.levels is None else rows.levels[counting]
-            tally.add(levels, is_seen[counting], is_flagged[counting], rows.labels[counting])
-            n_known += int(known.sum())
-            unseen.update(rows)
-            tell(f"{rows.start + len(rows):,} rows")
-    return tally, n_known
-
-
-def _end(document: dict[str, Any], as_json: bool, title: str, facts: list[tuple[str, str]]) -> None:
-    """Print what was found, and exit by it."""
-    print_result(document, as_json, title, facts)
-    levels = document.get("by", {}).get("levels", [])
-    if levels and not as_json:
-        print_levels(document["by"])
-    if "broken" in (document["verdict"], *(each["verdict"] for each in levels)):
+    verdict = _verdict(document, may_be_kept) if limits is None else verdict_in_words(limits)
+    print_result(document, as_json, str(data), _facts(document, verdict, levels))
+    tables = [each for each in (limits, levels) if each is not None]
+    for each in () if as_json else tables:
+        print_levels(each)
+    if "broken" in (document["verdict"], *(each.verdict for each in tables)):
         raise typer.Exit(BROKEN)
 
 
-def _by_in_words(record: dict[str, Any]) -> str:
-    """In which levels the tolerance is provably broken."""
-    levels = record["levels"]
-    broken = [each["level"] for each in levels if each["verdict"] == "broken"]
-    if broken:
-        return f"broken in {len(broken)} of {counted_levels(len(levels))}: {in_words(broken)}"
-    n_kept = sum(each["verdict"] == "kept" for each in levels)
-    settled = f"kept in {n_kept} of {counted_levels(len(levels))}"
-    return f"{settled}, open in the others" if n_kept < len(levels) else settled
+@dataclass(slots=True)
+class _Counted:
+    """Rows of a file: labelled ones by segment of the model and by level, and how many are of known groups."""
+
+    by_segment: LevelTally = field(default_factory=LevelTally)
+    by_level: LevelTally = field(default_factory=LevelTally)
+    n_unlabelled: int = 0
+    n_known_group: int = 0
+
+    def judged(
+        self, model: LoadedModel, by: str | None, only_fresh: bool, delta: float, is_new: bool
+    ) -> tuple[JudgedLevels | None, JudgedLevels | None]:
+        """The limits of the model, and the levels of a column; None where there are none."""
+        limits = levels = None
+        if model.limits is not None:
+            rates = rates_of_limits(*self.by_segment.counts(only_fresh), model.limits, model.head.tau, delta)
+            limits = JudgedLevels(str(model.layout.segment), tuple(rates), delta, is_new, are_limits=True)
+        if by is not None:
+            rates = rates_of_levels(*self.by_level.counts(only_fresh), model.tolerance_of(by), delta)
+            levels = JudgedLevels(by, tuple(rates), delta, is_new)
+        return limits, levels
 
 
-def _check(file: DataFile, model: LoadedModel, tally: NDArray[np.int64], n_seen: int | None) -> bool:
+def _count(model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Unseen, chunk_rows: int) -> _Counted:
+    """Count the rows of a file, one of each group."""
+    found, events = _Counted(), set[tuple[str, int]]()
+    with working(f"reading {reader.file.name}") as tell:
+        for rows in reader.batches(chunk_rows):
+            assert rows.labels is not None
+            known, counting = in_known_group(model, rows), counting_rows(rows, events)
+            is_seen, is_flagged = seen.hits(rows) | known, model.scores(rows) > 0
+            found.n_unlabelled += int((rows.labels[counting] < 0).sum())
+            counting &= rows.labels >= 0
+            for tally, levels in ((found.by_segment, rows.segments), (found.by_level, rows.levels)):
+                own = None if levels is None else levels[counting]
+                tally.add(own, is_seen[counting], is_flagged[counting], rows.labels[counting] == 1)
+            found.n_known_group += int(known.sum())
+            unseen.update(rows)
+            tell(f"{rows.start + len(rows):,} rows")
+    return found
+
+
+def _check(file: DataFile, model: LoadedModel, counts: list[int], n_seen: int | None) -> bool:
     """Refuse rows on which nothing can be measured; say whether they may be the training rows, and nothing tells."""
-    n_negative, n_positive, n_unlabelled = tally.sum(axis=0).tolist()
-    if n_unlabelled:
-        note(f"{file.name}: {n_unlabelled:,} rows without a label are left out.")
+    n_negative, n_false, n_positive, n_true = counts
     if not n_negative:
         raise ValueError(f"{file.name}: there are no negatives, {model.classes[0]!r}, to measure FPR on.")
     known = model.training
     same_size = (n_negative, n_positive) == (known.get("n_negative"), known.get("n_positive"))
-    may_be_training = n_seen is None and same_size and _flags_as_in_fit(model, tally)
+    may_be_training = n_seen is None and same_size and _flags_as_in_fit(model, n_false, n_true)
     if may_be_training:
         note(f"{file.name}: has as many rows of each class as the training data; if it is that, the rates flatter.")
     return may_be_training
 
 
-def _flags_as_in_fit(model: LoadedModel, tally: NDArray[np.int64]) -> bool:
+def _flags_as_in_fit(model: LoadedModel, n_false: int, n_true: int) -> bool:
     """Whether as many rows are flagged as when the threshold was chosen; that is told of scores without groups alone.
 
     All rows of their fit chose the threshold, so that the very rows have the very counts.
@@ -137,15 +146,17 @@ def _flags_as_in_fit(model: LoadedModel, tally: NDArray[np.int64]) -> bool:
     found = model.head.evidence_
     if not isinstance(model.head, ScoreScreen) or model.layout.group is not None or isinstance(found, tuple):
         return True
-    counts: list[int] = tally[1, :2].tolist()
-    return counts == [found.n_false_positive, found.n_true_positive]
+    return bool((n_false, n_true) == (found.n_false_positive, found.n_true_positive))
 
 
-def _measure(model: LoadedModel, tally: NDArray[np.int64], delta: float) -> dict[str, Any]:
-    """Rates, bounds and a verdict, from numbers of rows by flagged or not, and by label."""
-    (n_false, n_true, _), (n, n_positive, _) = tally[1].tolist(), tally.sum(axis=0).tolist()
+def _measure(
+    model: LoadedModel, counts: list[int], delta: float, may_be_kept: bool, limits: JudgedLevels | None
+) -> dict[str, Any]:
+    """Rates and bounds over all rows, and a verdict: that on the limits where the model has some."""
+    n, n_false, n_positive, n_true = counts
     tau, fpr = model.tau, n_false / n
-    verdict = tolerance_verdict(n_false, n, tau, delta)
+    found, is_one = tolerance_verdict(n_false, n, tau, delta), limits is None
+    verdict = limits.verdict if limits is not None else OPEN if found == KEPT and not may_be_kept else found
     recall = n_true / n_positive if n_positive else None
     low, high = (None, None) if recall is None else share_interval(n_true, n_positive, delta)
     return {
@@ -164,14 +175,14 @@ def _measure(model: LoadedModel, tally: NDArray[np.int64], delta: float) -> dict
         "np_score": np_score_of(fpr, recall, tau),
         "precision": n_true / (n_false + n_true) if n_positive and n_false + n_true else None,
         "verdict": verdict,
-        "n_negative_to_settle": negatives_to_settle(n_false, n, tau, delta) if verdict == "open" else None,
+        "n_negative_to_settle": negatives_to_settle(n_false, n, tau, delta) if is_one and found == OPEN else None,
         "promised_upper_bound": float(np.max(model.head.fpr_upper_bound_)),
     }
 
 
-def _precision(tally: NDArray[np.int64], base_rate: ShareRange | None, delta: float) -> dict[str, Any]:
+def _precision(counts: list[int], base_rate: ShareRange | None, delta: float) -> dict[str, Any]:
     """Precision at both ends of the base rate, and its lower bound over the range."""
-    (n_false, n_true, _), (n, n_positive, _) = tally[1].tolist(), tally.sum(axis=0).tolist()
+    n, n_false, n_positive, n_true = counts
     if base_rate is None:
         return {"base_rate": None, "precision_at_base_rate": None, "precision_lower_bound": None}
     if not n_positive:
@@ -195,14 +206,17 @@ def _precision_facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(f"precision, base rate {base_rate}", f"{measured}; {bound}")]
 
 
-def _facts(document: dict[str, Any], verdict: str) -> list[tuple[str, str]]:
+def _facts(document: dict[str, Any], verdict: str, levels: JudgedLevels | None) -> list[tuple[str, str]]:
+    segments = document["segments"]
+    taus = [document["tau"]] if segments is None else sorted(each["tau"] for each in segments["limits"])
     sure, recall = confidence(document["delta"]), percent(document["recall"])
     if document["recall"] is not None:
         recall += f", between {percent(document['recall_low'])} and {percent(document['recall_high'])} at {sure}"
     return [
         ("rows", f"{document['n_negative']:,} negative, {document['n_positive']:,} positive"),
         ("seen before", seen_before(document["n_seen_before"])),
-        ("tolerance", percent(document["tau"])),
+        ("tolerance", percent(taus[0]) if taus[0] == taus[-1] else f"{percent(taus[0])} to {percent(taus[-1])} by "
+                                                                   f"{segments['column']}"),
         ("false-alarm rate (FPR)", f"{percent(document['fpr'])} ({document['n_false_positive']:,} false alarms)"),
         ("FPR bounds", f"at least {percent(document['fpr_lower_bound'])}, at most "
                        f"{percent(document['fpr_upper_bound'])}, each at {sure}"),
@@ -211,15 +225,18 @@ def _facts(document: dict[str, Any], verdict: str) -> list[tuple[str, str]]:
         ("precision", percent(document["precision"])),
         *_precision_facts(document),
         ("verdict", verdict),
+        *([] if levels is None else [(f"by {levels.column}", verdict_in_words(levels))]),
     ]  # fmt: skip
 
 
-def _verdict(document: dict[str, Any]) -> str:
+def _verdict(document: dict[str, Any], may_be_kept: bool) -> str:
     """The verdict on the tolerance in a word, and why."""
     if document["verdict"] == "kept":
         return "kept: the upper bound on FPR is within the tolerance"
     if document["verdict"] == "broken":
         return "broken: even the lower bound on FPR is above the tolerance"
+    if not may_be_kept:
+        return "open: the model has seen these rows, or some of them"
     needed = document["n_negative_to_settle"]
     if needed is None:
         return "open: FPR is as good as equal to the tolerance, and no number of negatives would tell"

@@ -21,7 +21,14 @@ from taufpl.report._levels import Levels
 from taufpl.report._novelty import Given, TrainingRows
 from taufpl.report._rates import TABLE_TAUS, DailyCases, Rates, measured_rates, proven_rates
 from taufpl.report._scored_rows import ScoredRows
-from taufpl.thresholding import Evidence, SegmentThresholds, negatives_needed, negatives_to_settle, tolerance_verdict
+from taufpl.thresholding import (
+    OTHERS,
+    Evidence,
+    SegmentThresholds,
+    negatives_needed,
+    negatives_to_settle,
+    tolerance_verdict,
+)
 
 _N_REASONS = 3
 _REPR_LENGTH = 200
@@ -46,7 +53,8 @@ class Findings:
     edges: Vector | None
     n_examples: int
     unseen_values: UnseenCounter | None
-    levels: Levels | None = None
+    limit_rates: Levels | None = None  # of a model with segments
+    levels: Levels | None = None  # of a column
 
     @property
     def used(self) -> Rates:
@@ -85,6 +93,12 @@ class Findings:
         return found
 
     @property
+    def sharing(self) -> list[str]:
+        """The segments that share a limit, which is proven for them together."""
+        members = {} if self.limits is None else self.limits.members
+        return [segment for segment, limit in members.items() if limit == OTHERS]
+
+    @property
     def tolerance_text(self) -> str:
         """The tolerance in percent; of those by segment the strictest and the loosest."""
         taus = [self.rows.tau] if self.limits is None else [each.tau for each in self.limits.evidence]
@@ -107,10 +121,10 @@ class Findings:
         """Verdict on a tolerance, the strictest by default: "kept" only where the rows are new, else "open".
 
         "broken" counts on rows that were trained on, too, since those flatter the model. Where the model has limits by
-        segment, the verdict is on all of them together.
+        segment, the verdict is on all of them together, and segments that share one are judged as one.
         """
-        if which is None and self.levels is not None and self.levels.are_segments:
-            return self.levels.verdict
+        if which is None and self.limit_rates is not None:
+            return self.limit_rates.verdict
         which = self.rows.main if which is None else which
         rates = self.rates[which]
         if not rates.n_negative:
@@ -247,7 +261,8 @@ class Findings:
             "roc_low": _pictures.roc_axis(rows).low if used.n_negative else None,
             "raw_score_range": None if self.edges is None else [float(self.edges[0]), float(self.edges[-1])],
             "fingerprint": self.fingerprint,
-            "by": None if self.levels is None else self.levels.data(),
+            "segments": None if self.limit_rates is None else self.limit_rates.record(),
+            "by": None if self.levels is None else self.levels.record(),
             "unseen": None if self.unseen_values is None else self.unseen_values.record(),
         }
         finite: dict[str, Any] = _finite(found)

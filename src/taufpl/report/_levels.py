@@ -1,8 +1,7 @@
-"""Rates by the levels of a column, or by the segments of a model, and their picture."""
+"""Rates by the levels of a column, and by the limits of a model with segments, and their picture."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,13 +11,12 @@ from taufpl.report._format import rate, shortened
 from taufpl.report._pictures import Picture, PlotAxis, interval_path, mark_path, point_path
 from taufpl.report._scored_rows import ScoredRows
 from taufpl.thresholding import (
-    BROKEN,
-    KEPT,
-    OPEN,
-    LevelRates,
+    JudgedLevels,
     level_codes,
+    level_counts,
     named_tolerances,
     rates_of_levels,
+    rates_of_limits,
     tolerance_of,
 )
 
@@ -26,30 +24,10 @@ from taufpl.thresholding import (
 _LONGEST = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """Rates by level; `are_segments` says that each level has a threshold, and a tolerance, of its own."""
+class Levels(JudgedLevels):
+    """Judged levels, or limits, that have a picture."""
 
-    name: str
-    rates: tuple[LevelRates, ...]
-    delta: float
-    is_new: bool
-    are_segments: bool
-
-    def verdict_on(self, level: LevelRates) -> str:
-        """The verdict on a level: kept only where the rows are new."""
-        return OPEN if level.verdict == KEPT and not self.is_new else level.verdict
-
-    def with_verdict(self, verdict: str) -> list[str]:
-        """The levels with a verdict."""
-        return [each.level for each in self.rates if self.verdict_on(each) == verdict]
-
-    @property
-    def verdict(self) -> str:
-        """The verdict on all levels together: broken where one is, kept where all are."""
-        if self.with_verdict(BROKEN):
-            return BROKEN
-        return KEPT if len(self.with_verdict(KEPT)) == len(self.rates) else OPEN
+    __slots__ = ()
 
     @property
     def tolerances(self) -> tuple[float, float]:
@@ -83,38 +61,24 @@ class Levels:
         ticks = [(x(each), rate(each)) for each in axis.ticks()]
         return Picture(paths, ticks, [(y, shortened(each.level, _LONGEST)) for each, y in shown])
 
-    def data(self) -> dict[str, Any]:
-        """The rates, for the script and for others who read the file."""
-        return {
-            "name": self.name,
-            "are_segments": self.are_segments,
-            "levels": [
-                {
-                    "level": each.level,
-                    "tau": each.tau,
-                    "n_negative": each.n_negative,
-                    "n_false": each.n_false_positive,
-                    "n_positive": each.n_positive,
-                    "n_true": each.n_true_positive,
-                    "fpr_lower": each.fpr_lower_bound,
-                    "fpr_upper": each.fpr_upper_bound,
-                    "recall_low": each.recall_interval[0],
-                    "recall_high": each.recall_interval[1],
-                    "verdict": self.verdict_on(each),
-                }
-                for each in self.rates
-            ],
-        }
 
-
-def levels_of(rows: ScoredRows, levels: Any, name: str, is_new: bool | None) -> Levels | None:
-    """Rates by the levels that are given, else by the segments of the model; None where there are neither."""
-    are_segments = levels is None and rows.segments is not None
-    if levels is None and rows.segments is None:
+def limits_of_rows(rows: ScoredRows, column: str, is_new: bool | None) -> Levels | None:
+    """The limits of a model with segments on some rows; None for other models."""
+    if rows.segments is None:
         return None
-    names, codes, _ = level_codes(rows.segments if levels is None else levels, "by", rows.scores.size)
-    is_flagged = rows.scores > rows.threshold
-    parts = (~rows.is_positive, ~rows.is_positive & is_flagged, rows.is_positive, rows.is_positive & is_flagged)
-    counts = np.stack([np.bincount(codes[part], minlength=len(names)) for part in parts], axis=1)
+    names, codes, _ = level_codes(rows.segments, "segments", rows.scores.size)
+    counts = level_counts(codes, len(names), rows.is_positive, rows.is_flagged)
+    rates = rates_of_limits(names, counts, rows.final.segments_, rows.final.tau, rows.delta)
+    return Levels(column, tuple(rates), rows.delta, bool(is_new), are_limits=True)
+
+
+def levels_of(rows: ScoredRows, levels: Any, column: str, is_new: bool | None) -> Levels | None:
+    """Rates by level; None where none are given. Levels that are the model's segments have their own tolerances."""
+    if levels is None:
+        return None
+    names, codes, _ = level_codes(levels, "by", rows.scores.size)
+    counts = level_counts(codes, len(names), rows.is_positive, rows.is_flagged)
+    own = None if rows.segments is None else level_codes(rows.segments)
+    are_segments = own is not None and own.names == names and np.array_equal(own.codes, codes)
     tau = partial(tolerance_of, named=named_tolerances(rows.final.tau)) if are_segments else (lambda _: rows.tau)
-    return Levels(name, tuple(rates_of_levels(names, counts, tau, rows.delta)), rows.delta, bool(is_new), are_segments)
+    return Levels(column, tuple(rates_of_levels(names, counts, tau, rows.delta)), rows.delta, bool(is_new))

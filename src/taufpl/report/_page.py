@@ -22,7 +22,7 @@ from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _format, _pictures
 from taufpl.report._features import features_of
 from taufpl.report._findings import Findings
-from taufpl.report._levels import levels_of
+from taufpl.report._levels import levels_of, limits_of_rows
 from taufpl.report._novelty import compare_training, leave_out_seen
 from taufpl.report._rates import DailyCases, measured_rates, rates_at, slider
 from taufpl.report._scored_rows import score_rows
@@ -90,7 +90,7 @@ def render_report(
         The segment of each row, where the model has a threshold for each segment and finds none in a column of X.
     by : str or array-like of shape (n_samples,), default=None
         A column of X, or the level of each row: false-alarm rate and recall of each level, with bounds that hold for
-        all levels together. None takes the segments of a model that has some.
+        all levels together. The limits of a model with segments are shown, and judged, in any case.
 
     Returns
     -------
@@ -152,7 +152,8 @@ def render_report(
         _pictures.histogram_edges(rows),
         n_examples,
         _count_unseen(X, training) if unseen_values is None else unseen_values,
-        levels_of(rows, levels, _name_of(by, segments, rows.final), is_new),
+        limits_of_rows(rows, _name_of(segments, getattr(rows.final, "segments", None), usual="segment"), is_new),
+        levels_of(rows, levels, _name_of(by, usual="level"), is_new),
     )
     return _render(found, title)
 
@@ -276,13 +277,10 @@ def _kept(labels: Any, X: Any, kept: Any) -> Any:
     return labels if labels is None or kept is None else safe_indexing(labels, kept)
 
 
-def _name_of(by: Any, segments: Any, final: Any) -> str:
-    """What the levels are called."""
-    for source in (by, segments, getattr(final, "segments", None)) if by is None else (by,):
-        name = source if isinstance(source, str) else getattr(source, "name", None)
-        if isinstance(name, str):
-            return name
-    return "segment" if by is None else "level"
+def _name_of(*sources: Any, usual: str) -> str:
+    """What levels are called: the name of the first source that has one."""
+    names = [each if isinstance(each, str) else getattr(each, "name", None) for each in sources]
+    return next((name for name in names if isinstance(name, str)), usual)
 
 
 def _count_unseen(X: Any, training: Any) -> UnseenCounter | None:

@@ -62,6 +62,11 @@ class ScoredRows:
         return self.thresholds[self.main]
 
     @property
+    def is_flagged(self) -> Mask:
+        """Which rows are predicted positive."""
+        return self.scores > self.threshold
+
+    @property
     def delta(self) -> float:
         """The model's own probability of failure, or the usual one."""
         own = getattr(self.final, "delta", None)
@@ -74,8 +79,7 @@ class ScoredRows:
 
     def nearest(self, n: int) -> tuple[Positions, Positions]:
         """At most n rows above the threshold, the lowest first, and at most n at or below it, the highest first."""
-        is_above = self.scores > self.threshold
-        above, below = np.flatnonzero(is_above), np.flatnonzero(~is_above)
+        above, below = np.flatnonzero(self.is_flagged), np.flatnonzero(~self.is_flagged)
         return above[lowest(self.scores[above], n)], below[lowest(-self.scores[below], n)]
 
     def name(self, row: int, kept: Positions | None) -> str:

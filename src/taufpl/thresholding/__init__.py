@@ -11,7 +11,14 @@ from taufpl.thresholding._history import (
     RESTART as RESTART,
     ThresholdRecord,
 )
-from taufpl.thresholding._level_rates import MOST_LEVELS as MOST_LEVELS, LevelRates, rates_of_levels as rates_of_levels
+from taufpl.thresholding._level_rates import (
+    MOST_LEVELS as MOST_LEVELS,
+    JudgedLevels as JudgedLevels,
+    LevelRates,
+    level_counts as level_counts,
+    rates_of_levels as rates_of_levels,
+    rates_of_limits as rates_of_limits,
+)
 from taufpl.thresholding._levels import (
     MISSING_LEVEL as MISSING_LEVEL,
     canonical as canonical,
