@@ -295,7 +295,9 @@ def test_a_broken_limit_is_the_verdict_whatever_by_shows(tmp_path, flagged, brok
         assert (done["by"] is None) == (not by)
         assert told in succeed("evaluate", tmp_path / "m.skops", data, *by, code=3).out
         succeed("report", tmp_path / "m.skops", data, "-o", tmp_path / "r.html", "--new", *by)
-        found = embedded((tmp_path / "r.html").read_text())
+        page = (tmp_path / "r.html").read_text()
+        assert "the limit “others” is that of FO, GL together, not of each" in page
+        found = embedded(page)
         assert (found["verdict"], found["segments"]) == ("broken", done["segments"])
         assert found["by"] == done["by"]
     assert {each["verdict"] for each in done["by"]["levels"]} == {"kept"}

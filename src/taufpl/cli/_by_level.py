@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from taufpl._types import Array, Mask
 from taufpl.cli._output import confidence, percent, print_rows
-from taufpl.thresholding import BROKEN, OPEN, JudgedLevels, LevelRates, level_counts
+from taufpl.thresholding import BROKEN, OPEN, JudgedLevels, level_counts
 
 # Names of levels in one sentence.
 _MOST_NAMES = 5
@@ -58,7 +58,7 @@ def print_levels(found: JudgedLevels) -> None:
     ]
     rows = [
         [
-            level_name(each),
+            limit_name(each.level, each.segments),
             percent(each.tau),
             f"{each.n_negative:,}",
             percent(each.fpr),
@@ -78,7 +78,9 @@ def print_levels(found: JudgedLevels) -> None:
 
 def verdict_in_words(found: JudgedLevels) -> str:
     """In which levels or limits the tolerance is provably broken, else in how many it is kept."""
-    broken, is_open = (list(map(level_name, found.with_verdict(each))) for each in (BROKEN, OPEN))
+    broken, is_open = (
+        [limit_name(each.level, each.segments) for each in found.with_verdict(verdict)] for verdict in (BROKEN, OPEN)
+    )
     n = f"{len(found.rates):,} {found.noun}{'' if len(found.rates) == 1 else 's'}"
     if broken:
         return f"broken in {len(broken):,} of {n}: {listed(broken)}"
@@ -86,10 +88,9 @@ def verdict_in_words(found: JudgedLevels) -> str:
     return f"{settled}; open: {listed(is_open)}" if is_open else settled
 
 
-def level_name(level: LevelRates) -> str:
+def limit_name(name: str, segments: Sequence[str]) -> str:
     """A name for a table; that of a limit with the segments that share it."""
-    name, segments = shortened(level.level), level.segments
-    return name if segments in ((), (level.level,)) else f"{name} ({in_words(segments)})"
+    return shortened(name) if list(segments) in ([], [name]) else f"{shortened(name)} ({in_words(segments)})"
 
 
 def in_words(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taufpl.cli._by_level import in_words, shortened
+from taufpl.cli._by_level import limit_name, shortened
 from taufpl.cli._output import confidence, looks_in_words, number, percent, print_rows
 from taufpl.thresholding import USUAL_DELTA, Evidence
 
@@ -64,7 +64,7 @@ def print_limits(document: dict[str, Any], column: str | None, delta: float | No
     """A table of the limits of a document; those by segment hold together with probability 1 - delta."""
     rows = [
         [
-            _limit_name(each),
+            limit_name(each["limit"], each["segments"]),
             percent(each["tau"]),
             f"{each['n_negative']:,}",
             number(each["threshold"]),
@@ -85,8 +85,3 @@ def print_limits(document: dict[str, Any], column: str | None, delta: float | No
     print_rows(title, head, rows, numeric=range(1, 6))
     if len(unproven) > _MOST_ROWS:
         print(f"{len(unproven) - _MOST_ROWS:,} more segments that are not proven; --json has them all.")
-
-
-def _limit_name(limit: Mapping[str, Any]) -> str:
-    name, segments = shortened(limit["limit"]), limit["segments"]
-    return name if segments in ([], [limit["limit"]]) else f"{name} ({in_words(segments)})"

@@ -35,8 +35,8 @@ def report_command(
 ) -> None:
     """Write a report on a model as one HTML file that needs nothing else.
 
-    A model with segments is reported by segment; --by shows the rates of the levels of another column instead. Only
-    with --new the report may call the promise kept. Rows that the model has seen are recognised and left out.
+    A model with segments is judged by its limits; --by adds the rates of the levels of a column. Only with --new
+    the report may call the promise kept. Rows that the model has seen are recognised and left out.
     """
     file = find_data_file(data)
     check_output(output, data, model)
