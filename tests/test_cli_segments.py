@@ -74,6 +74,8 @@ def test_fit_prints_a_limit_a_segment(place, tmp_path):
     strict = fit(place / "train.csv", tmp_path / "m.skops", "--model", "logistic", *LIMITS, "--tau-for", "FO=0.001")
     assert (strict["unproven_segments"], strict["guaranteed"]) == (["FO"], False)
     assert any("too few negatives for a proof in 1 segment," in each for each in strict["notes"])
+    shown = succeed("info", tmp_path / "m.skops").out
+    assert "all hold together" not in shown
 
 
 def test_rows_are_decided_by_the_threshold_of_their_segment(place, tmp_path):

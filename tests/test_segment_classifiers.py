@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from estimator_cases import ScoreItself
-from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
+from taufpl import NeymanPearsonClassifier, ScoreScreen, ScreeningClassifier, TauFPLClassifier
 from taufpl.exceptions import ModelFileError, TooFewNegativesWarning, UnseenSegmentWarning
 from taufpl.persistence import load_model, save_model, to_sql
 from taufpl.thresholding import order_rank, shared_delta
@@ -136,6 +136,30 @@ def test_recalibration_chooses_all_limits_anew():
     one.set_params(segments=2).recalibrate(fresh, y)  # limits by segment for a model that had none
     assert one.segments_.column == 2
     assert one.segments_.members["1"] == "1"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_segments_that_lose_their_limit_keep_their_threshold_at_least(sign, tmp_path):
+    names = ["score", "country"]
+    frame = pd.DataFrame({"score": sign * X[:, 0], "country": LABELS})
+    model = ScoreScreen("score", TAUS, segments="country", higher_is_positive=sign > 0).fit(frame, Y)
+    before = model.segments_.by_segment["US"]  # the highest
+    rest = frame[LABELS != "US"]
+    for _ in range(2):  # it is kept as long as the segment has no limit
+        with pytest.warns(TooFewNegativesWarning, match="'US'"):
+            model.recalibrate(rest, Y[LABELS != "US"])
+        assert max(each.threshold for each in model.segments_.evidence) < before
+        assert model.segments_.strictest == model.evidence_.threshold == sign * model.threshold_ == before
+        assert not model.evidence_.guaranteed
+        strange = pd.DataFrame({"score": sign * (before + np.array([0.0, 1e-9])), "country": ["US", "new"]})
+        with pytest.warns(UnseenSegmentWarning):
+            assert model.predict(strange[names]).tolist() == [0, 1]
+    assert repr(before).removeprefix("-") in to_sql(model)
+    save_model(model, tmp_path / "m.skops")
+    assert load_model(tmp_path / "m.skops").model.segments_ == model.segments_
+    model.recalibrate(frame.assign(score=frame["score"] - sign * 9), Y)
+    assert model.segments_.floor == -np.inf
+    assert model.segments_.strictest < before - 5
 
 
 def test_segments_without_a_limit_get_the_strictest_threshold_and_are_counted():

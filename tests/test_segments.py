@@ -194,6 +194,13 @@ def test_bad_uses_end_with_a_sentence(settings, message):
 def test_records_are_checked_where_they_come_from_files():
     found = choose({"a": 500, "b": 500})
     assert pickle.loads(pickle.dumps(found)) == found
+    older = found.__getstate__()
+    del older["floor"]
+    restored = SegmentThresholds.__new__(SegmentThresholds)
+    restored.__setstate__(older)
+    assert restored == found
+    with pytest.raises(ValueError, match="must be a number, got NaN"):
+        SegmentThresholds(found.limits, found.evidence, {}, floor=np.nan)
     with pytest.raises(ValueError, match="members must name limits"):
         SegmentThresholds(found.limits, found.evidence, {"a": "c"})
     with pytest.raises(ValueError, match="different names with one evidence each"):

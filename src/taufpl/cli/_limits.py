@@ -80,7 +80,8 @@ def print_limits(document: dict[str, Any], column: str | None, delta: float | No
     ]
     title = "Limits" if column is None else f"Limits by {column}"
     if delta is not None and all(each["guaranteed"] for each in document["limits"]):
-        title += f": all hold together with probability 1 - {delta:g}"
+        which = "those that are proven" if unproven else "all"
+        title += f": {which} hold together with probability 1 - {delta:g}"
     head = ["limit", "tolerance", "negatives", "threshold", "FPR at most", "recall", "guaranteed"]
     print_rows(title, head, rows, numeric=range(1, 6))
     if len(unproven) > _MOST_ROWS:

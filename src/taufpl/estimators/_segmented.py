@@ -97,7 +97,8 @@ class SegmentedMixin(ThresholdedMixin):
             Rows of one group belong together: each group gives the threshold one negative, drawn at random.
         segments : array-like of shape (n_samples,), default=None
             The segment of each row, as in `predict`. All thresholds are chosen anew: a segment without fresh negatives
-            has no limit afterwards, and one that was not there before can have its own.
+            has no limit afterwards, and a threshold that is not below the one that it had; one that was not there
+            before can have its own.
         restart : bool, default=False
             With ``looks="any"``: forget the negatives so far, and begin a new sequence, with half of the delta that is
             left. After a drift, say: thresholds of a sequence are about one source of negatives.

@@ -113,7 +113,7 @@ class ThresholdedMixin(ABC):
     def _next_plan(self, restart: bool = False, segments: RowSegments | None = None) -> Plan:
         """The plan of a recalibration."""
         check_restart(self.looks, restart)
-        plan, sequence = self._life_plan(segments), self.sequence_
+        plan, sequence = replace(self._life_plan(segments), segments_before=self.segments_), self.sequence_
         if restart or self.looks != ANY or sequence is None:
             return with_looks(plan, self.looks, self.threshold_history_)
         if isinstance(sequence, NegativeSequence):
@@ -213,12 +213,13 @@ class ThresholdedMixin(ABC):
         """
         self._score_rounding = rounding
         forget(self, "segments_", "sequence_")
+        raised = tuple(map(self._raised, outcome.evidence))
         if outcome.sequences is not None:
             self.sequence_ = outcome.sequences[0] if outcome.segments is None else outcome.sequences
         if outcome.segments is not None:
             self.segments_ = outcome.segments.with_evidence(self._raised)
+            raised = tuple(replace(each, threshold=self.segments_.strictest) for each in raised)
             _warn_unproven(self.segments_)
-        raised = tuple(map(self._raised, outcome.evidence))
         self.thresholds_ = np.array([each.threshold for each in raised])
         strictest = int(np.argmin(self._taus()))
         self.threshold_ = float(self.thresholds_[strictest])

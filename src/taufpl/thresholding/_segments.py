@@ -52,6 +52,8 @@ class SegmentThresholds:
         Where labels of rows come from: a column of X by name or position. None: they are given with the rows.
     is_number : bool
         Whether labels are numbers; their texts are those of the numbers, without decimals where they are whole.
+    floor : float
+        The highest threshold that unproven segments had while they had limits: theirs is never lower again.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class SegmentThresholds:
     unproven: tuple[str, ...] = ()
     column: str | int | None = None
     is_number: bool = False
+    floor: float = -math.inf  # models of older files do not say
 
     __getstate__ = named_state
 
@@ -83,13 +86,13 @@ class SegmentThresholds:
         known = len(self.limits) == len(self.evidence) == len(set(self.limits)) > 0
         if not known or not {*self.members.values()} <= {*self.limits}:
             raise ValueError("limits must be different names with one evidence each, and members must name limits.")
-        if any(math.isnan(each.threshold) for each in self.evidence):
+        if math.isnan(self.floor) or any(math.isnan(each.threshold) for each in self.evidence):
             raise ValueError("a threshold of a segment must be a number, got NaN.")
 
     @property
     def strictest(self) -> float:
         """The highest threshold: that of segments which were never seen, and of those that are not proven."""
-        return max(each.threshold for each in self.evidence)
+        return max(self.floor, *(each.threshold for each in self.evidence))
 
     @property
     def by_segment(self) -> dict[str, float]:
@@ -111,6 +114,13 @@ class SegmentThresholds:
     def with_evidence(self, change: Callable[[Evidence], Evidence]) -> SegmentThresholds:
         """The same segments, with the evidence of every limit changed."""
         return replace(self, evidence=tuple(map(change, self.evidence)))
+
+    def floor_without(self, members: Mapping[str, str]) -> float:
+        """The floor of later thresholds, with limits for these members: the highest that one of the others had."""
+        lost = [threshold for name, threshold in self.by_segment.items() if name not in members]
+        if any(name not in members for name in self.unproven):
+            lost.append(self.floor)
+        return max(lost, default=-math.inf)
 
     def division(self, insufficient: Insufficient, names: Sequence[str]) -> SegmentDivision:
         """The same limits for further negatives; those of these segments that have none are not proven."""
@@ -152,12 +162,15 @@ class SegmentDivision:
         As in :class:`SegmentThresholds`.
     rules : tuple of OrderStatistic
         One a limit.
+    floor : float
+        As in :class:`SegmentThresholds`.
     """
 
     limits: tuple[str, ...]
     rules: tuple[OrderStatistic, ...]
     members: dict[str, str]
     unproven: tuple[str, ...]
+    floor: float = -math.inf
 
     def places(self, names: Sequence[str]) -> RowIndices:
         """Which limit each of these segments has; -1 where it has none."""
@@ -170,7 +183,7 @@ class SegmentDivision:
         samples = map(ArraySample, split_by_code(negative_scores, places, len(self.limits)))
         for name, rule, own in zip(self.limits, self.rules, samples, strict=True):
             chosen.append(choose_from_too_few(own, rule, 0) if self.is_infinite(name) else rule.choose(own))
-        return SegmentThresholds(self.limits, tuple(chosen), self.members, self.unproven)
+        return SegmentThresholds(self.limits, tuple(chosen), self.members, self.unproven, floor=self.floor)
 
     def is_infinite(self, limit: str) -> bool:
         """Whether a limit is that of small segments which get no alarms."""

@@ -54,6 +54,7 @@ class Plan:
     insufficient: Any = "raise"
     seed: int = 0
     segments: RowSegments | None = None  # None: tolerances are for all rows
+    segments_before: SegmentThresholds | None = None  # the limits that are to be chosen anew
     # Where thresholds hold at every look: negatives so far, one sequence for all rows or one a limit; none at first.
     sequences: tuple[NegativeSequence, ...] | None = None
     division: SegmentDivision | None = None  # the limits of these sequences

@@ -114,6 +114,8 @@ class SegmentLimits(Limits):
         assert plan.segments is not None
         taus = plan.segments.taus
         division = plan.division or plan.segment_guarantee.divide(dict(zip(taus, counts, strict=True)), taus)
+        if plan.segments_before is not None:
+            division = replace(division, floor=plan.segments_before.floor_without(division.members))
         return cls(plan, division, division.places(list(taus)))
 
     def places(self, table: Any, rows: RowIndices) -> RowIndices:
@@ -149,7 +151,8 @@ class SegmentLimits(Limits):
 
     def count(self, thresholds: Sequence[float], table: Any, scores: Any) -> Labels:
         # Rows without a limit have the place -1, that of the strictest threshold.
-        places, levels = self.places(table, table.positive_rows), np.array([*thresholds, max(thresholds)])
+        places = self.places(table, table.positive_rows)
+        levels = np.array([*thresholds, max(*thresholds, self.division.floor)])
         above = scores.positive.scores > levels[places]
         own = places % levels.size
         return np.array([np.bincount(each, minlength=levels.size) for each in (own[above], own)])
@@ -159,7 +162,7 @@ class SegmentLimits(Limits):
         assert rows is not None
         own = _with_recall(evidence, None if counts is None else counts[:, :-1])
         segments = SegmentThresholds(
-            division.limits, own, division.members, division.unproven, rows.column, rows.is_number
+            division.limits, own, division.members, division.unproven, rows.column, rows.is_number, division.floor
         )
         overall = (segments.overall(self.plan.bound_delta),)
         whole = None if counts is None else np.sum(counts, axis=1, keepdims=True)
