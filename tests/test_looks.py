@@ -1,5 +1,7 @@
 """Thresholds over the life of a classifier: how they share delta, and what is kept between them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -61,7 +63,7 @@ def test_any_number_of_looks(name, tmp_path):
         whole.rank,
         whole.n_false_positive,
     )
-    assert found.threshold == pytest.approx(whole.threshold)
+    assert found.threshold == pytest.approx(whole.threshold, rel=1e-5)
     assert found.guaranteed
     assert [each.delta_spent for each in model.threshold_history_] == [0.025, 0.0, 0.0, 0.0]
     # A restart forgets them all, for half of the delta that is left.
@@ -194,7 +196,7 @@ def test_every_limit_by_segment_has_its_own_sequence(tmp_path):
         own = np.isin(names, [name for name, its_limit in model.segments_.members.items() if its_limit == limit])
         (whole,) = SequenceStatistic((found.tau,), share).choose_all(model._raw_scores(rows[own]))
         assert (found.n_negative, found.rank, found.looks) == (own.sum(), whole.rank, "any")
-        assert found.threshold == pytest.approx(whole.threshold)
+        assert found.threshold == pytest.approx(whole.threshold, rel=1e-5)
         assert found.delta == pytest.approx(share)
     assert model.segments_.unproven == ("nowhere",)
     assert [each.delta_spent for each in model.threshold_history_] == [0.025, 0.0, 0.0]
@@ -214,3 +216,28 @@ def test_limits_by_segment_share_what_a_look_has():
     model.recalibrate(X[:1500], segments=segments[:1500])
     with pytest.raises(ValueError, match="is spent"):
         model.recalibrate(X[:1500], segments=segments[:1500])
+
+
+def test_a_failed_recalibration_changes_nothing():
+    rng = np.random.default_rng(0)
+    screen = ScoreScreen(tau=0.05, looks=3, pos_label=1).fit(rng.normal(size=1000), np.zeros(1000, int))
+    before = (screen.threshold_, screen.threshold_history_)
+    with pytest.raises(TypeError):
+        screen.recalibrate(rng.normal(size=1000), source=3)
+    assert (screen.threshold_, screen.threshold_history_) == before
+    for month in ("february.csv", "march.csv"):
+        screen.recalibrate(rng.normal(size=1000), source=Path(month))
+    assert [each.source for each in screen.threshold_history_] == [None, "february.csv", "march.csv"]
+    with pytest.raises(ValueError, match="is spent"):
+        screen.recalibrate(rng.normal(size=1000))
+
+
+def test_a_sequence_holds_for_the_tau_that_it_began_with():
+    rng = np.random.default_rng(0)
+    screen = ScoreScreen(tau=0.05, looks="any", pos_label=1).fit(rng.normal(size=1000), np.zeros(1000, int))
+    with pytest.raises(ValueError, match="tau has changed"):
+        screen.set_params(tau=0.04).recalibrate(rng.normal(size=1000))
+    screen.recalibrate(rng.normal(size=1000), restart=True)
+    assert screen.evidence_.tau == 0.04
+    screen.set_params(looks=1).recalibrate(rng.normal(size=1000))
+    assert screen.threshold_history_[-1].delta_spent == 0.05

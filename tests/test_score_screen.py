@@ -304,3 +304,19 @@ def test_bad_segments_end_with_a_sentence(screen, options, message):
     frame, y = in_segments()
     with pytest.raises(ValueError, match=re.escape(message)):
         screen.fit(frame, y, **options)
+
+
+@pytest.mark.parametrize("widths", [("f8", "f4"), ("f4", "f8")])
+@pytest.mark.parametrize("tau", [0.05, 0.1, 0.2])
+def test_ties_stay_ties_in_another_precision(widths, tau):
+    rng = np.random.default_rng(0)
+    known, new = np.round(rng.beta(1, 2, 5000), 1), np.round(rng.beta(1, 2, 50_000), 1)
+    screen = ScoreScreen(tau=tau, pos_label=1).fit(known.astype(widths[0]), np.zeros(5000, int))
+    np.testing.assert_array_equal(screen.predict(new.astype(widths[1])), new > np.round(screen.threshold_, 1))
+    assert screen.threshold_ == np.round(screen.threshold_, 1)
+
+
+def test_masked_scores_are_refused():
+    masked = np.ma.masked_array(np.arange(500.0), mask=np.arange(500) % 3 == 0)
+    with pytest.raises(TypeError, match="masked"):
+        ScoreScreen(tau=0.05, pos_label=1).fit(masked, np.zeros(500, int))

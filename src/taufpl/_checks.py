@@ -31,6 +31,8 @@ def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def check_scores(name: str, scores: ArrayLike) -> Scores:
     """A vector without NaN. Infinite scores have a rank like any other."""
+    if np.ma.isMaskedArray(scores):
+        raise TypeError(f"{name} must not be a masked array: leave the masked ones out.")
     x = check_vector(name, scores).astype(np.float64, copy=False)
     is_nan = np.isnan(x)
     if is_nan.any():

@@ -213,7 +213,9 @@ class ScoreScreen(ScorerClassifier):
         self.threshold_history_ = (self._record(FIT),)
 
     def _numbers(self, X: Any, *, reset: bool) -> Vector:
-        """The scores as they are, as doubles."""
+        """The scores as doubles."""
+        if np.ma.isMaskedArray(X):
+            raise TypeError("scores must not be a masked array: leave the masked rows out, X[~mask] and y[~mask].")
         values = self._at_position(X, reset) if isinstance(self.column, Integral) else self._by_name(X, reset)
         column = read_column(values)
         if column.kind not in ("number", "boolean"):
@@ -230,7 +232,7 @@ class ScoreScreen(ScorerClassifier):
                 f"first is {numbers[row]:g} in row {row}. Leave those rows out, or give them a number: what the scorer "
                 "does not score, somebody has to decide."
             )
-        return numbers
+        return _as_decimals(numbers)
 
     def _at_position(self, X: Any, reset: bool) -> Any:
         """The column at the position `column` of a table, whose width is kept."""
@@ -283,6 +285,22 @@ class ScoreScreen(ScorerClassifier):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # nothing is learned but the threshold
         return tags
+
+
+def _as_decimals(scores: Vector) -> Vector:
+    """Scores, those of single precision as the decimals that they stand for.
+
+    0.1 in single precision is a little more than 0.1. Where scores come in one precision when the threshold is chosen
+    and in another when it is used, those tied with it would turn positive at once.
+    """
+    with np.errstate(over="ignore"):
+        single = scores.astype(np.float32)
+    is_single = (single == scores) & (np.rint(scores) != scores)
+    if not is_single.any():
+        return scores
+    decimals = scores.copy()
+    decimals[is_single] = single[is_single].astype(str).astype(np.float64)
+    return decimals
 
 
 def _wrong_columns(name: Any, names: list[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -87,6 +88,7 @@ class ThresholdedMixin(ABC):
     thresholds_: Vector
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
+    _input_rounding: float = 0.0
     sequence_: NegativeSequence | tuple[NegativeSequence, ...] | None = None
 
     @property
@@ -99,13 +101,14 @@ class ThresholdedMixin(ABC):
     ) -> Self:
         """Choose the threshold anew from fresh negatives, and those of its sequence, unless that is to begin anew."""
         check_is_fitted(self)
+        source = None if source is None else os.fspath(source)  # before anything is changed
         plan = self._next_plan(restart, segments)
         with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
             outcome = limits_of(plan, table).calibrate(table, scores)
-        before, history, earlier = self.threshold_, self.threshold_history_, self.sequence_
+        before, history = self.threshold_, self.threshold_history_
         self._keep_evidence(outcome, self._score_rounding)
         record = self._record(RESTART if restart else RECALIBRATE, before, source)
-        if earlier is not None and not restart:
+        if plan.sequences:  # which was paid for when it began
             record = replace(record, delta_spent=0.0)
         self.threshold_history_ = (*history, record)
         return self
@@ -119,6 +122,11 @@ class ThresholdedMixin(ABC):
         if isinstance(sequence, NegativeSequence):
             if segments is not None:
                 raise ValueError("limits by segment begin sequences of their own: give restart=True.")
+            before = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
+            if plan.taus != tuple(each.tau for each in before):
+                raise ValueError(
+                    "tau has changed, and a sequence of thresholds is for the tau it began with: give restart=True."
+                )
             return replace(plan, delta=sequence.delta, sequences=(sequence,))
         assert isinstance(self.evidence_, Evidence)
         division = None
@@ -211,6 +219,8 @@ class ThresholdedMixin(ABC):
         Without that, negatives tied with the threshold could be predicted positive because their scores were summed in
         another order than when the threshold was chosen.
         """
+        if outcome.segments is not None:
+            _warn_unproven(outcome.segments.unproven)  # first of all: a warning may be made an error
         self._score_rounding = rounding
         forget(self, "segments_", "sequence_")
         raised = tuple(map(self._raised, outcome.evidence))
@@ -219,7 +229,6 @@ class ThresholdedMixin(ABC):
         if outcome.segments is not None:
             self.segments_ = outcome.segments.with_evidence(self._raised)
             raised = tuple(replace(each, threshold=self.segments_.strictest) for each in raised)
-            _warn_unproven(self.segments_)
         self.thresholds_ = np.array([each.threshold for each in raised])
         strictest = int(np.argmin(self._taus()))
         self.threshold_ = float(self.thresholds_[strictest])
@@ -244,16 +253,16 @@ class ThresholdedMixin(ABC):
 
     def _raised(self, evidence: Evidence) -> Evidence:
         """Evidence as it is kept: the threshold raised by rounding, and the number of looks told."""
-        return replace(evidence, threshold=evidence.threshold + self._score_rounding, looks=self.looks)
+        raised = evidence.threshold + self._score_rounding + self._input_rounding
+        return replace(evidence, threshold=raised, looks=self.looks)
 
 
-def _warn_unproven(segments: SegmentThresholds) -> None:
-    if segments.unproven:
-        n = len(segments.unproven)
+def _warn_unproven(unproven: tuple[str, ...]) -> None:
+    if unproven:
         warn_user(
-            f"too few negatives for a proof in {n} segment{'s' if n > 1 else ''}, even together, beside the other "
-            f"limits: {shown_names(segments.unproven)}. They get the strictest threshold, without a guarantee. Collect "
-            "more of their negatives, raise their tolerance, or set insufficient='infinite' for no alarms there.",
+            f"too few negatives for a proof in {len(unproven)} segment{'s' * (len(unproven) > 1)}, even together, "
+            f"beside the other limits: {shown_names(unproven)}. They get the strictest threshold, without a guarantee. "
+            "Collect more of their negatives, raise their tolerance, or set insufficient='infinite': no alarms there.",
             TooFewNegativesWarning,
         )
 
