@@ -38,7 +38,10 @@ def labels_of_rows(source: Any, X: Any, given: Any) -> Any:
         )
     if given is not None:
         return given
-    return source(X) if callable(source) else _column(source, X)
+    labels = source(X) if callable(source) else _column(source, X)
+    if labels is None:
+        raise ValueError("the function that segments= is must give one label a row of X; got None.")
+    return labels
 
 
 def read_segments(labels: Any, tau: Any, n_rows: int, known: Sequence[str] = ()) -> RowSegments | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taufpl._checks import check_delta, check_scores
+from taufpl._checks import check_delta, check_scores, check_tau
 from taufpl._types import Vector
 from taufpl.thresholding import USUAL_DELTA, fpr_upper_bound, simultaneous_ranks
 
@@ -56,6 +56,7 @@ class NPRoc:
 
     def at(self, tau: float) -> tuple[float, float, float] | None:
         """Recall of the screen with the guarantee at a tolerance, with its interval; None where nothing is proven."""
+        tau = check_tau(tau)
         # A tolerance that is named may lie a rounding under the same number as it was found.
         place = int(np.searchsorted(self.tolerances, tau * (1.0 + 1e-12), side="right")) - 1
         if place < 0:

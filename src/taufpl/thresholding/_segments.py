@@ -319,9 +319,8 @@ def segment_tolerances(tau: float | Mapping[Any, float], names: Sequence[str]) -
     if len(given) < len(tau):
         raise ValueError(f"tau must have one tolerance a segment, got {list(tau)}: 1, 1.0 and '1' are the same name.")
     rest = given.pop(OTHERS, None)
-    for name in given:
-        if name not in names:
-            raise ValueError(f"tau names the segment {name!r}, which no row has.{did_you_mean(name, names)}")
+    for name in given.keys() - set(names):
+        raise ValueError(f"tau names the segment {name!r}, which no row has.{did_you_mean(name, names)}")
     without = [name for name in names if name not in given]
     if without and rest is None:
         raise ValueError(
