@@ -112,15 +112,33 @@ def test_evaluate_and_monitor_go_by_segment(place):
         assert (each["n_negative"], each["n_false_positive"]) == (mine.sum(), (mine & flagged).sum())
     other = succeed("evaluate", place / "m.skops", place / "new.csv", "--by", "branch", "--json").document["by"]
     assert {each["level"]: each["tau"] for each in other["levels"]} == {"1": 0.1, "2": 0.1}
-    watch = SegmentMonitor({"US": 0.05, "others": 0.1}, segments=["EU", "US"])
     negative = (rows["y"] == 0).to_numpy()
-    watch.update(flagged[negative], names[negative])
-    done = succeed("monitor", place / "m.skops", place / "new.csv", "--json").document
-    expected = {name: (each.tau, each.n_seen, each.evidence) for name, each in watch.monitors.items()}
-    assert {
-        each["level"]: (each["tau"], each["n_negative"], each["evidence"]) for each in done["by"]["levels"]
-    } == expected
-    assert done["by"]["column"] == "country"
+    for by in ((), ("--by", "branch", "--run-length", "inf")):
+        share = (0.025, np.inf) if by else ()
+        watches = {
+            "limit": SegmentMonitor({"US": 0.05, "others": 0.1}, *share, segments=["EU", "US"]),
+            "level": SegmentMonitor(0.1, *share),
+        }
+        done = succeed("monitor", place / "m.skops", place / "new.csv", *by, "--json").document
+        for (noun, watch), table_of in zip(watches.items(), ("segments", "by")[: 1 + bool(by)], strict=False):
+            watch.update(flagged[negative], (names if noun == "limit" else rows["branch"])[negative])
+            assert {
+                each[noun]: (each["tau"], each["n_negative"], each["evidence"]) for each in done[table_of][f"{noun}s"]
+            } == {name: (each.tau, each.n_seen, each.evidence) for name, each in watch.monitors.items()}
+    assert (done["segments"]["column"], done["by"]["column"]) == ("country", "branch")
+
+
+def test_an_alarm_in_a_segment_stays_whatever_by_shows(place, tmp_path):
+    rows = table(1)
+    rows.loc[rows["country"] == "FO", NAMES] += 2.0
+    data = write(rows, tmp_path / "new.csv")
+    call = ("monitor", place / "m.skops", data, "--by", "branch", "--run-length", "inf", "--state", tmp_path / "w")
+    done = succeed(*call, "--json", code=3).document
+    raised = [each["limit"] for each in done["segments"]["limits"] if each["alarm"]]
+    assert (raised, any(each["alarm"] for each in done["by"]["levels"])) == (["others"], False)
+    told = succeed(*call, code=3).out
+    assert "ALARM in 1 of 3 limits: others (FO, GL, missing)" in told
+    assert "2 calls since" in told
 
 
 def test_recalibrate_info_and_diff(place, tmp_path):

@@ -104,11 +104,6 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
-def counted_levels(n: int) -> str:
-    """A number of levels."""
-    return f"{n:,} level{'' if n == 1 else 's'}"
-
-
 def shortened(level: str) -> str:
     """A name of a level, cut where it is long."""
     line = " ".join(level.split())

@@ -13,8 +13,8 @@ from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, CommandLineError
 from taufpl.cli._labels import event_names
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._monitor_output import print_watch, raised, watch_record, whole_of
-from taufpl.cli._monitor_state import MonitorState, Watch, go_on, new_state, read_state
+from taufpl.cli._monitor_output import all_monitors, of_all_rows, print_watch, watch_record
+from taufpl.cli._monitor_state import MonitorState, Watches, go_on, new_state, read_state
 from taufpl.cli._options import ChunkRows, Json, Model, OtherDelta, OtherTau, Target
 from taufpl.cli._output import check_output, percent, working
 from taufpl.cli._row_reader import RowBatch, RowReader
@@ -44,7 +44,7 @@ def monitor_command(
         ),
     ] = None,
     by: Annotated[
-        str | None, typer.Option("--by", help="A column: each of its levels is watched, too, as is the whole.")
+        str | None, typer.Option("--by", help="A column: each of its levels is watched, too, beside all rows.")
     ] = None,
     state: Annotated[
         Path | None, typer.Option("--state", help="A file that keeps the monitor: the next call goes on from there.")
@@ -61,10 +61,9 @@ def monitor_command(
     negatives, on average. Exit code 3 says that either was raised, and the output says which; 0 that the rows ended
     without one. Rows of stdin are evaluated as they come, one a line.
 
-    With --by, and for the segments of a model that has some, each level of a column has both alarms, too, and all
-    together are wrong as rarely as said. With --state a
-    file is read to its end, and the monitor is kept for the next call; an alarm stays, and with it exit code 3, until
-    --reset, or until the model changes.
+    Each limit of a model with segments has both alarms, too, and with --by each level of a column; all together are
+    wrong as rarely as said. With --state a file is read to its end, and the monitor is kept for the next call; an alarm
+    stays, and with it exit code 3, until --reset.
     """
     file = DataFile(None, "csv") if stream == "-" else find_data_file(Path(stream))
     if state is not None:
@@ -72,57 +71,63 @@ def monitor_command(
     elif reset:
         raise CommandLineError("--reset is for --state FILE, in which a monitor is kept.")
     loaded = open_model(model)
-    by = by or loaded.layout.segment
-    watch: Watch = _new_watch(loaded, by, tau, delta, run_length)
+    watches = _new_watches(loaded, by, tau, delta, run_length)
     reader = loaded.labelled_reader(file, target, event, by)
     if event is not None and not file.is_table:
         raise CommandLineError(f"--event {event}: the columns of a {file.format} file have no names.")
     kept = None
     if state is not None:
-        watch, kept = _resumed(state, reset, new_state(model, event, by), watch)
-    call = _Call(loaded, watch, state, kept, Unseen.by(loaded))
+        watches, kept = _resumed(state, reset, new_state(model, event, by), watches)
+    call = _Call(loaded, watches, state, kept, Unseen.by(loaded))
     call.read(reader, chunk_rows)
     call.unseen.note(file)
     document = {
         "n_rows": call.n_rows,
         "n_negative_rows": call.n_negative_rows,
         "event": event,
-        **watch_record(watch, by),
+        **watch_record(watches, loaded, by),
         "state": call.state_record(),
         **call.unseen.record(),
     }
-    print_watch(document, watch, file.name, as_json)
-    if watch.alarm or watch.change:
+    print_watch(document, file.name, as_json)
+    if document["alarm"] or document["change"]:
         raise typer.Exit(BROKEN)
 
 
-def _new_watch(
+def _new_watches(
     model: LoadedModel, by: str | None, tau: float | None, delta: float | None, run_length: float | None
-) -> Watch:
-    """A monitor that has seen nothing."""
-    delta = model.delta if delta is None else delta
-    if by is None:
-        return FPRMonitor(model.tau if tau is None else tau, delta, run_length)
-    if model.limits is None or by != model.layout.segment:
-        return SegmentMonitor(model.tau if tau is None else tau, delta, run_length)
+) -> Watches:
+    """Monitors that have seen nothing; two of them share delta, and the false signals of changes."""
+    delta, limits, of_all = model.delta if delta is None else delta, model.limits, model.tau if tau is None else tau
+    if limits is None:
+        return (
+            {"rows": FPRMonitor(of_all, delta, run_length)}
+            if by is None
+            else {"by": SegmentMonitor(of_all, delta, run_length)}
+        )
     # Small segments have been proven together, and are watched so; as are those that were never seen.
-    own = {name: each.tau for name, each in zip(model.limits.limits, model.limits.evidence, strict=True)}
-    taus = {OTHERS: tolerance_of(OTHERS, model.tolerances), **own}
-    return SegmentMonitor(taus if tau is None else tau, delta, run_length, own)
+    own = {name: each.tau for name, each in zip(limits.limits, limits.evidence, strict=True)}
+    taus = {OTHERS: tolerance_of(OTHERS, model.tolerances), **own} if tau is None else {OTHERS: tau}
+    if by is None:
+        return {"segments": SegmentMonitor(taus, delta, run_length, own)}
+    usual = FPRMonitor(min(taus.values())).run_length
+    share = delta / 2.0, 2.0 * (usual if run_length is None else run_length)
+    levels = model.tolerances if tau is None and by == model.layout.segment else of_all
+    return {"segments": SegmentMonitor(taus, *share, own), "by": SegmentMonitor(levels, *share)}
 
 
-def _resumed(path: Path, reset: bool, fresh: MonitorState, watch: Watch) -> tuple[Watch, MonitorState]:
-    """The monitor that a file keeps, where there is one and no reset; what is no state of a monitor is not replaced."""
+def _resumed(path: Path, reset: bool, fresh: MonitorState, watches: Watches) -> tuple[Watches, MonitorState]:
+    """The monitors that a file keeps, where there is one and no reset; what is no state is not replaced."""
     earlier = read_state(path, is_dropped=reset) if path.exists() else None
-    return (watch, fresh) if earlier is None else (go_on(path, earlier, fresh, watch), earlier)
+    return (watches, fresh) if earlier is None else (go_on(path, earlier, fresh, watches), earlier)
 
 
 @dataclass(slots=True)
 class _Call:
-    """The rows of one call, and the monitor that they are shown to."""
+    """The rows of one call, and the monitors that they are shown to."""
 
     model: LoadedModel
-    watch: Watch
+    watches: Watches
     path: Path | None  # of the state
     state: MonitorState | None
     unseen: Unseen
@@ -130,7 +135,7 @@ class _Call:
     n_negative_rows: int = 0
 
     def read(self, reader: RowReader, chunk_rows: int) -> None:
-        """Show the rows to the monitor and keep it; of stdin, whose rows are gone, also where a signal ends it."""
+        """Show the rows to the monitors and keep them; of stdin, whose rows are gone, also where a signal ends it."""
         is_live = reader.file.path is None
         try:
             with working(f"watching {reader.file.name}") as tell:
@@ -142,32 +147,34 @@ class _Call:
         self._keep()
 
     def _read(self, reader: RowReader, chunk_rows: int, tell: Any, *, stops: bool) -> None:
-        before = _raised(self.watch)
+        before = _n_raised(self.watches)
         for rows in reader.batches(chunk_rows):
             self._feed(rows)
             self.n_rows += len(rows)
             self.unseen.update(rows)
-            whole = whole_of(self.watch)
-            tell(f"{whole.n_seen:,} negatives, FPR {percent(whole.fpr)}")
-            if stops and _raised(self.watch) != before:
+            all_rows = of_all_rows(self.watches)
+            tell(f"{all_rows.n_seen:,} negatives, FPR {percent(all_rows.fpr)}")
+            if stops and _n_raised(self.watches) != before:
                 break
 
     def _feed(self, rows: RowBatch) -> None:
-        """Show the negatives among some rows to the monitor."""
+        """Show the negatives among some rows to the monitors."""
         assert rows.labels is not None
         negatives = np.flatnonzero(rows.labels == 0)
         events = None if rows.ids is None else event_names(rows.ids.take(arrow().array(negatives)))
         flags = self.model.scores(rows)[negatives] > 0
-        if isinstance(self.watch, SegmentMonitor):
-            assert rows.levels is not None
-            self.watch.update(flags, rows.levels[negatives], events)
-        else:
-            self.watch.update(flags, events)
+        for name, watch in self.watches.items():
+            levels = rows.segments if name == "segments" else rows.levels
+            if isinstance(watch, SegmentMonitor):
+                assert levels is not None
+                watch.update(flags, levels[negatives], events)
+            else:
+                watch.update(flags, events)
         self.n_negative_rows += int(negatives.size)
 
     def _keep(self) -> None:
         if self.path is not None and self.state is not None:
-            self.state = self.state.after(self.watch, self.n_rows, self.n_negative_rows)
+            self.state = self.state.after(self.watches, self.n_rows, self.n_negative_rows)
             self.state.write(self.path)
 
     def state_record(self) -> dict[str, Any] | None:
@@ -178,7 +185,6 @@ class _Call:
         return {"path": str(self.path), **{name: getattr(self.state, name) for name in names}}
 
 
-def _raised(watch: Watch) -> tuple[Any, ...]:
-    """The alarms that stand."""
-    each = [watch] if isinstance(watch, FPRMonitor) else [watch.whole, *watch.monitors.values()]
-    return tuple((place, monitor.alarm, monitor.change) for place, monitor in enumerate(each) if raised(monitor))
+def _n_raised(watches: Watches) -> int:
+    """How many alarms stand; none is ever taken back."""
+    return sum(each.alarm + each.change for each in all_monitors(watches))

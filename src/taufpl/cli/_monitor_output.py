@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from taufpl.cli._by_level import counted_levels, in_words, shortened
-from taufpl.cli._monitor_state import Watch
+from taufpl.cli._by_level import limit_name, listed
+from taufpl.cli._loaded_model import LoadedModel
+from taufpl.cli._monitor_state import Watches
 from taufpl.cli._output import confidence, percent, print_result, print_rows
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 
@@ -17,23 +20,48 @@ _VERDICTS = {
 }
 
 
-def whole_of(watch: Watch) -> FPRMonitor:
-    """The monitor of all negatives."""
-    return watch.whole if isinstance(watch, SegmentMonitor) else watch
+def of_all_rows(watches: Watches) -> FPRMonitor:
+    """The monitor of all rows."""
+    first = next(iter(watches.values()))
+    return first if isinstance(first, FPRMonitor) else first.whole
 
 
-def raised(monitor: FPRMonitor) -> bool:
-    """Whether either alarm stands."""
-    return monitor.alarm or monitor.change
+def all_monitors(watches: Watches) -> list[FPRMonitor]:
+    """The monitors of all rows, of limits and of levels."""
+    tables = [each.monitors.values() for each in watches.values() if isinstance(each, SegmentMonitor)]
+    return [of_all_rows(watches), *chain(*tables)]
 
 
-def watch_record(watch: Watch, by: str | None) -> dict[str, Any]:
-    """What a monitor has found, for a document; by level, alarm and change are those of the whole or of a level."""
-    found = _record(whole_of(watch))
-    if isinstance(watch, FPRMonitor):
-        return found
-    levels = [{"level": name, **_record(each)} for name, each in watch.monitors.items()]
-    return {**found, "alarm": watch.alarm, "change": watch.change, "by": {"column": by, "levels": levels}}
+def watch_record(watches: Watches, model: LoadedModel, by: str | None) -> dict[str, Any]:
+    """What monitors have found, for a document; alarm and change are those of all rows, of a limit or of a level."""
+    limits, levels = watches.get("segments"), watches.get("by")
+    members = {} if model.limits is None else model.limits.members
+    return {
+        **_record(of_all_rows(watches)),
+        "alarm": any(each.alarm for each in all_monitors(watches)),
+        "change": any(each.change for each in all_monitors(watches)),
+        "segments": None
+        if not isinstance(limits, SegmentMonitor)
+        else {
+            "column": model.layout.segment,
+            "delta": limits.delta,
+            "limits": [
+                {
+                    "limit": name,
+                    "segments": [each for each, limit in members.items() if limit == name],
+                    **_record(watch),
+                }
+                for name, watch in limits.monitors.items()
+            ],
+        },
+        "by": None
+        if not isinstance(levels, SegmentMonitor)
+        else {
+            "column": by,
+            "delta": levels.delta,
+            "levels": [{"level": name, **_record(watch)} for name, watch in levels.monitors.items()],
+        },
+    }
 
 
 def _record(watch: FPRMonitor) -> dict[str, Any]:
@@ -50,61 +78,78 @@ def _record(watch: FPRMonitor) -> dict[str, Any]:
     }
 
 
-def print_watch(document: dict[str, Any], watch: Watch, title: str, as_json: bool) -> None:
-    """Print what a monitor has found, as JSON or as tables."""
-    counted = "negatives" if document["event"] is None else "events of negatives"
-    facts, state = _facts(whole_of(watch), counted), document["state"]
-    if isinstance(watch, SegmentMonitor):
-        facts[0] = ("state", "ALARM" if watch.alarm or watch.change else "no alarm")
-        column = document["by"]["column"]
-        told = f"ALARM in {len(watch.raised)} of {counted_levels(len(watch.monitors))}: {in_words(watch.raised)}"
-        facts.append((f"by {column}", told if watch.raised else f"no alarm in {counted_levels(len(watch.monitors))}"))
+def print_watch(document: dict[str, Any], title: str, as_json: bool) -> None:
+    """Print what monitors have found, as JSON or as tables."""
+    counted, state = "negatives" if document["event"] is None else "events of negatives", document["state"]
+    tables = [_Table(noun, document[key]) for key, noun in (("segments", "limit"), ("by", "level")) if document[key]]
+    facts = _facts(document, counted) + [(f"by {each.record['column']}", each.in_words()) for each in tables]
     if state is not None:
         calls = f"{state['n_calls']:,} call{'' if state['n_calls'] == 1 else 's'} since {state['began']}"
-        text = f"{calls}, {state['n_rows']:,} rows, kept in {state['path']}"
-        facts.append(("so far", text))
+        facts.append(("so far", f"{calls}, {state['n_rows']:,} rows, kept in {state['path']}"))
     print_result(document, as_json, title, facts)
-    if isinstance(watch, SegmentMonitor) and not as_json:
-        _print_levels(watch, document["by"]["column"], counted)
+    for each in () if as_json else tables:
+        each.print(counted)
 
 
-def _print_levels(watch: SegmentMonitor, column: str, counted: str) -> None:
-    rows = [
-        [
-            shortened(name),
-            percent(each.tau),
-            f"{each.n_seen:,}",
-            percent(each.fpr),
-            percent(each.fpr_lower_bound),
-            percent(each.fpr_upper_bound),
-            _alarms(each),
-            each.verdict,
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Monitors by limit or by level, out of a document."""
+
+    noun: str
+    record: dict[str, Any]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.record[f"{self.noun}s"]
+        return found
+
+    def name(self, row: dict[str, Any]) -> str:
+        return limit_name(row[self.noun], row.get("segments", ()))
+
+    def in_words(self) -> str:
+        """Which of the monitors have raised an alarm."""
+        raised = [self.name(each) for each in self.rows if each["alarm"] or each["change"]]
+        n = f"{len(self.rows):,} {self.noun}{'' if len(self.rows) == 1 else 's'}"
+        return f"ALARM in {len(raised):,} of {n}: {listed(raised)}" if raised else f"no alarm in {n}"
+
+    def print(self, counted: str) -> None:
+        rows = [
+            [
+                self.name(each),
+                percent(each["tau"]),
+                f"{each['n_negative']:,}",
+                percent(each["fpr"]),
+                percent(each["fpr_lower_bound"]),
+                percent(each["fpr_upper_bound"]),
+                _alarms(each),
+                each["verdict"],
+            ]
+            for each in self.rows
         ]
-        for name, each in watch.monitors.items()
-    ]
-    title = f"By {column}: all alarms together are ever false with probability at most {watch.delta:g}"
-    head = ["level", "tolerance", counted, "FPR", "at least", "at most", "state", "verdict"]
-    if rows:
-        print_rows(title, head, rows, numeric=range(1, 6))
+        by = f"{'Limits by' if self.noun == 'limit' else 'By'} {self.record['column']}"
+        title = f"{by}: all alarms together are ever false with probability at most {self.record['delta']:g}"
+        head = [self.noun, "tolerance", counted, "FPR", "at least", "at most", "state", "verdict"]
+        if rows:
+            print_rows(title, head, rows, numeric=range(1, 6))
 
 
-def _alarms(watch: FPRMonitor) -> str:
-    """Both alarms of a level in a few words."""
-    found = {"ALARM": watch.alarm_at, "CHANGE": watch.change_at}
-    told = [f"{word} at negative {place:,}" for word, place in found.items() if place is not None]
-    return ", ".join(told) or f"evidence {watch.evidence:.3g} of {1.0 / watch.delta:.4g}"
+def _alarms(found: dict[str, Any]) -> str:
+    """Both alarms of a monitor in a few words."""
+    places = {"ALARM": found["alarm_at_negative"], "CHANGE": found["change_at_negative"]}
+    told = [f"{word} at negative {place:,}" for word, place in places.items() if place is not None]
+    return ", ".join(told) or f"evidence {found['evidence']:.3g} of {found['evidence_needed']:.4g}"
 
 
-def _facts(watch: FPRMonitor, counted: str) -> list[tuple[str, str]]:
-    bounds = f"at least {percent(watch.fpr_lower_bound)}, at most {percent(watch.fpr_upper_bound)}"
+def _facts(found: dict[str, Any], counted: str) -> list[tuple[str, str]]:
+    bounds = f"at least {percent(found['fpr_lower_bound'])}, at most {percent(found['fpr_upper_bound'])}"
     return [
-        ("state", "ALARM" if raised(watch) else "no alarm"),
-        ("over all negatives", _state(watch.alarm_at, watch.evidence, 1.0 / watch.delta)),
-        ("since a change", _state(watch.change_at, watch.change_evidence, watch.run_length)),
-        ("tolerance", f"{percent(watch.tau)}; {_VERDICTS[watch.verdict]}"),
-        (f"{counted} seen", f"{watch.n_seen:,}, of them {watch.n_false_alarms:,} false alarms"),
-        ("false-alarm rate (FPR)", percent(watch.fpr)),
-        ("FPR bounds", f"{bounds}, each at {confidence(watch.delta)} over all looks"),
+        ("state", "ALARM" if found["alarm"] or found["change"] else "no alarm"),
+        ("over all negatives", _state(found["alarm_at_negative"], found["evidence"], found["evidence_needed"])),
+        ("since a change", _state(found["change_at_negative"], found["change_evidence"], found["run_length"])),
+        ("tolerance", f"{percent(found['tau'])}; {_VERDICTS[found['verdict']]}"),
+        (f"{counted} seen", f"{found['n_negative']:,}, of them {found['n_false_alarms']:,} false alarms"),
+        ("false-alarm rate (FPR)", percent(found["fpr"])),
+        ("FPR bounds", f"{bounds}, each at {confidence(found['delta'])} over all looks"),
     ]
 
 

@@ -15,6 +15,8 @@ from taufpl.cli._data_file import check_is_file
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 
 Watch = FPRMonitor | SegmentMonitor
+# That of the limits of a model, "segments", and that of the levels of a column, "by"; else that of all "rows".
+Watches = dict[str, Watch]
 
 _KIND = "taufpl monitor state"
 _VERSION = 1
@@ -27,18 +29,18 @@ class MonitorState:
     model: str  # digest of the model file
     event: str | None
     by: str | None
-    monitor: dict[str, Any]
+    monitors: dict[str, dict[str, Any]]
     n_calls: int
     n_rows: int
     n_negative_rows: int
     began: str
     updated: str
 
-    def after(self, watch: Watch, n_rows: int, n_negative_rows: int) -> MonitorState:
+    def after(self, watches: Watches, n_rows: int, n_negative_rows: int) -> MonitorState:
         """The state after one more call."""
         return replace(
             self,
-            monitor=watch.to_dict(),
+            monitors={name: each.to_dict() for name, each in watches.items()},
             n_calls=self.n_calls + 1,
             n_rows=self.n_rows + n_rows,
             n_negative_rows=self.n_negative_rows + n_negative_rows,
@@ -83,8 +85,8 @@ def read_state(path: Path, *, is_dropped: bool = False) -> MonitorState | None:
         raise ValueError(f"{path}: {error}. Begin anew by --reset.") from error
 
 
-def go_on(path: Path, state: MonitorState, fresh: MonitorState, watch: Watch) -> Watch:
-    """The monitor in a state, which must be of the same model and settings as the fresh one."""
+def go_on(path: Path, state: MonitorState, fresh: MonitorState, watches: Watches) -> Watches:
+    """The monitors in a state, which must be of the same model and settings as the fresh ones."""
     if state.model != fresh.model:
         raise ValueError(
             f"{path}: is the state of another model, or of this one before it was fitted or recalibrated anew. "
@@ -92,12 +94,18 @@ def go_on(path: Path, state: MonitorState, fresh: MonitorState, watch: Watch) ->
         )
     for option in ("event", "by"):
         _check_same(path, f"--{option}", getattr(state, option), getattr(fresh, option))
+    if state.monitors.keys() != watches.keys():
+        raise ValueError(f"{path}: has other monitors than this call. Begin anew by --reset.")
+    return {name: _resumed(path, state.monitors[name], each) for name, each in watches.items()}
+
+
+def _resumed(path: Path, kept: dict[str, Any], fresh: Watch) -> Watch:
     try:
-        found = type(watch).from_dict(state.monitor)
+        found = type(fresh).from_dict(kept)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}. Begin anew by --reset.") from error
     for option, value in _settings(found).items():
-        _check_same(path, option, value, _settings(watch)[option])
+        _check_same(path, option, value, _settings(fresh)[option])
     return found
 
 
