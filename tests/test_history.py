@@ -219,7 +219,8 @@ def test_the_commands_of_the_how_to(tmp_path, monkeypatch):
     lines = commands_of("howto/a-year-of-operation.md")
     done = [command(*words) for words in lines]
     assert [(words[0], each.code) for words, each in zip(lines, done, strict=True)] == [
-        ("fit", 0), ("monitor", 0), ("recalibrate", 0), ("monitor", 3), ("recalibrate", 0), ("diff", 0), ("info", 0),
+        ("fit", 0), ("monitor", 0), ("recalibrate", 0), ("monitor", 3), ("recalibrate", 0), ("monitor", 0),
+        ("diff", 0), ("info", 0),
     ]  # fmt: skip
     assert "NEW was made from OLD" in done[-2].out
     assert len(pd.read_csv("changes.csv")) > 30
