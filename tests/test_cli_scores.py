@@ -114,7 +114,7 @@ def test_watched_reported_and_recalibrated(folder, tmp_path):
     assert new["threshold"] > new["threshold_before"]
     done = command("recalibrate", model, folder / "scores.csv")
     assert done.code != 0
-    assert "fitted on these very rows" in done.err
+    assert "its negatives have chosen the threshold before" in done.err
 
 
 def test_a_file_of_the_same_size_is_not_that_of_the_fit(folder, tmp_path):
@@ -123,8 +123,29 @@ def test_a_file_of_the_same_size_is_not_that_of_the_fit(folder, tmp_path):
     model = folder / "screen.skops"
     assert "flatter" not in succeed("evaluate", model, tmp_path / "other.csv").err
     done = succeed("evaluate", model, tmp_path / "shuffled.csv", "--json")
-    assert "if it is that, the rates flatter" in done.err
+    assert "its negatives have chosen the threshold" in done.err
     assert done.document["verdict"] == "open"
+
+
+def test_files_that_chose_the_threshold_are_known_in_any_order(tmp_path):
+    for seed in range(3):
+        write(scores(seed, 6), tmp_path / f"{seed}.csv")
+    fit(tmp_path, "--looks", "any", data="0.csv")
+    model, others = tmp_path / "screen.skops", scores(1, 6).query("fraud == 0").sample(frac=1, random_state=0)
+    write(others.drop(columns="fraud"), tmp_path / "negatives.csv")  # the same negatives, in another order
+    succeed("recalibrate", model, tmp_path / "1.csv")
+    assert succeed("evaluate", model, tmp_path / "2.csv", "--json").document["verdict"] == "kept"
+    before = model.read_bytes()
+    for data in ("0.csv", "1.csv", "negatives.csv"):
+        done = command("recalibrate", model, tmp_path / data)
+        assert (done.code, "have chosen the threshold before" in done.err) == (1, True)
+        assert model.read_bytes() == before
+    for data in ("0.csv", "1.csv"):
+        done = succeed("evaluate", model, tmp_path / data, "--chunk-rows", 100, "--json")
+        assert (done.document["verdict"], "flatters" in done.err) == ("open", True)
+        done = succeed("report", model, tmp_path / data, "-o", tmp_path / "r.html", "--new", "--json").document
+        assert done["trained_on"]
+    assert succeed("recalibrate", model, tmp_path / "2.csv", "--json").document["n_negative_used"] == 3 * N_NEGATIVE
 
 
 def test_the_commands_of_the_how_to(tmp_path, monkeypatch):

@@ -142,6 +142,11 @@ def test_the_same_negatives_are_not_added_twice():
     levels = ScoreScreen(tau=0.05, looks="any", pos_label=1).fit(np.round(fresh[:, 0], 1), np.zeros(3000))
     levels.recalibrate(np.round(fresh[:, 1], 1))  # few values, which repeat by chance
     assert levels.recalibrate(np.round(fresh[:, 2], 1)).evidence_.n_negative == 9000
+    for place in range(3):  # but not all of them as often
+        with pytest.raises(ValueError, match="A negative counts once: give new ones"):
+            levels.recalibrate(np.round(fresh[::-1, place], 1))
+    truths = ScoreScreen(tau=0.05, looks="any", pos_label=1).fit(fresh[:, 0] > 2, np.zeros(3000))
+    assert truths.recalibrate(fresh[::-1, 0] > 2).evidence_.n_negative == 6000  # two values say nothing
 
 
 def test_too_few_negatives_for_the_first_threshold():

@@ -8,6 +8,7 @@ share it, and everything else, and that nobody else shares it with, are one obse
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
@@ -37,6 +38,10 @@ _MOST_STEPS = 1e11
 # of all rows beyond what chance explains.
 _FEW_TIMES = 5
 _LEAST_COPIES = 0.05
+
+# Rows of one source are the same but for their order with a lower chance than this, where that is to tell something.
+_SAME_BY_CHANCE = 1e-6
+_SALTS = (1, 2)
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -144,6 +149,44 @@ def copied_scores(X: Any) -> NDArray[np.intp] | None:
     if excess @ k <= _LEAST_COPIES * codes.size:
         return None
     return np.where(np.isin(counts, k[excess > 0])[codes], codes, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetHash:
+    """A hash of rows whatever their order: sums of their hashes, to which those of further rows can be added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl._row_hashes import MultisetHash
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> MultisetHash().add(X) == MultisetHash().add(X[2:]).add(X[:2])
+    True
+    """
+
+    n_rows: int = 0
+    sums: tuple[int, ...] = (0,) * len(_SALTS)
+
+    def add(self, X: Any) -> MultisetHash:
+        """The hash of these rows, too; numbers count as float32."""
+        new = (int(np.sum(row_hashes(X, salt, single=True), dtype=np.uint64)) for salt in _SALTS)
+        sums = tuple((old + each) & _MASK for old, each in zip(self.sums, new, strict=True))
+        return MultisetHash(self.n_rows + X.shape[0], sums)
+
+    def __str__(self) -> str:
+        return ":".join((str(self.n_rows), *(f"{each:016x}" for each in self.sums)))
+
+
+def telling_hash(X: Any) -> str | None:
+    r"""The `MultisetHash` of rows as text; None where other rows of their source may well have the same.
+
+    Rows of which one comes c times in two samples have the same counts with a chance of about
+    :math:`\prod 1 / \sqrt{4 \pi c}`, for Poisson counts.
+    """
+    _, counts = np.unique(row_hashes(X, single=True), return_counts=True)
+    if -0.5 * float(np.log(4.0 * np.pi * counts).sum()) > np.log(_SAME_BY_CHANCE):
+        return None
+    return str(MultisetHash().add(X))
 
 
 def _chance_to_meet(values: NDArray[np.float64]) -> float:

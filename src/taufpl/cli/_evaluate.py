@@ -60,7 +60,7 @@ def evaluate_command(
     counts = (whole[0] if only_fresh else whole.sum(axis=0)).tolist()
     if counted.n_unlabelled:
         note(f"{file.name}: {counted.n_unlabelled:,} rows without a label are left out.")
-    may_be_training = _check(file, loaded, counts, found.n_seen)
+    may_be_training = _check(file, loaded, counts, found.n_seen) or seen.chose_threshold
     unseen.note(file)
     delta = loaded.delta if delta is None else delta
     may_be_kept = not (may_be_training or ((found.n_seen or n_known) and not only_fresh))

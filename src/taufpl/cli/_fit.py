@@ -15,6 +15,7 @@ import typer
 from sklearn.exceptions import ConvergenceWarning
 from typer.core import TyperCommand
 
+from taufpl._row_hashes import telling_hash
 from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._enough import about
@@ -64,7 +65,7 @@ from taufpl.cli._output import (
 from taufpl.cli._own_scores import refuse_beside_score, threshold_text
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._reasons import training_negatives, typical_record
-from taufpl.cli._seen import GROUPS, record_groups
+from taufpl.cli._seen import GROUPS, NEGATIVES, record_groups
 from taufpl.cli._segments import refuse_beside_segment, tolerances_of
 from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step
@@ -192,6 +193,9 @@ def _fit_file(
         rows = plan_training(source, options)
         # Before the fit, which overwrites the rows.
         record, seen = _record(rows), None if options.score else SeenRows(rows.X)
+        if options.score:
+            told = telling_hash(rows.X[rows.y != rows.positive])
+            record[NEGATIVES] = [] if told is None else [told]
         if budgets:
             record[BUDGET] = asdict(budgets[0])
         negatives = training_negatives(rows, options.seed)

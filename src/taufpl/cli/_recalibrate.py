@@ -18,7 +18,7 @@ from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, Model, Target
 from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
 from taufpl.cli._row_reader import RowBatch, RowReader
-from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, seen_before
+from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, scores_record, seen_before
 from taufpl.cli._tables import read_names
 from taufpl.inspection import TYPICAL_NEGATIVES
 from taufpl.persistence import save_model
@@ -54,12 +54,13 @@ def recalibrate_command(
     before = loaded.head.threshold_
     with working(f"reading {negatives}"):
         rows = _reader(file, loaded, target).load()
+        scores = scores_record(file, loaded, rows)
         known = in_known_group(loaded, rows)
         if known.any():
             note(f"{file.name}: {known.sum():,} rows belong to groups that the model has seen, and are left out.")
             rows = rows.take(~known)
         fresh, n_seen = fresh_rows(file, loaded, rows)
-        _recalibrate(file, loaded, fresh, n_seen, path, restart)
+        _recalibrate(file, loaded, fresh, n_seen, path, restart, scores)
     found = loaded.head.evidence_
     found = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
     document = {
@@ -94,7 +95,13 @@ def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader
 
 
 def _recalibrate(
-    file: DataFile, model: LoadedModel, rows: RowBatch, n_seen: int | None, path: Path, restart: bool
+    file: DataFile,
+    model: LoadedModel,
+    rows: RowBatch,
+    n_seen: int | None,
+    path: Path,
+    restart: bool,
+    scores: dict[str, list[str]],
 ) -> None:
     """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
@@ -103,7 +110,7 @@ def _recalibrate(
     with about(file):
         model.recalibrate(rows, restart, file.source)
     # What the model tells itself is told anew; what was added when it was fitted stays.
-    training = {name: model.training[name] for name in _KEPT if name in model.training}
+    training = {name: model.training[name] for name in _KEPT if name in model.training} | scores
     now = datetime.now(UTC).isoformat(timespec="seconds")
     training["recalibrated"] = {"at": now, "n_negative": n_negative}
     if rows.ids is not None:

@@ -46,7 +46,7 @@ def report_command(
         seen = SeenCounter(file, loaded)
         seen.hits(rows)
         n_seen = seen.note().n_seen
-        trained_on = n_seen == len(rows) or is_training_file(loaded, rows)
+        trained_on = n_seen == len(rows) or seen.chose_threshold or is_training_file(loaded, rows)
         unseen = Unseen.by(loaded)
         unseen.update(rows)
         tell(f"writing {output}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from taufpl._row_hashes import MultisetHash, telling_hash
+from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, Mask
 from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import note
@@ -19,8 +21,10 @@ from taufpl.estimators import ScoreScreen
 from taufpl.persistence import Freshness, SeenRows, fingerprint
 from taufpl.thresholding import canonical
 
-# The key under which the header of a model file keeps the record of groups.
+# Keys under which the header of a model file keeps the record of groups, and, of a threshold on a column of scores, a
+# hash of the negatives of each file that chose it.
 GROUPS = "groups"
+NEGATIVES = "negatives_that_chose"
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class SeenCounter:
     model: LoadedModel
     n_rows: int = 0
     n_hits: int = 0
+    negatives: MultisetHash = field(default_factory=MultisetHash)
 
     def hits(self, rows: RowBatch) -> Mask:
         """Which rows equal one that the model has seen; none where the model file keeps no record."""
@@ -38,7 +43,14 @@ class SeenCounter:
         found = np.zeros(len(rows), np.bool_) if seen is None else seen.contains(rows.X)
         self.n_rows += len(rows)
         self.n_hits += int(found.sum())
+        if NEGATIVES in self.model.training:
+            self.negatives = self.negatives.add(_negatives(rows))
         return found
+
+    @property
+    def chose_threshold(self) -> bool:
+        """Whether the negatives, in whatever order, are those of a file that chose the threshold: told of scores."""
+        return str(self.negatives) in _that_chose(self.model)
 
     def freshness(self) -> Freshness:
         """What the hits say; without a record in the model file, that nothing can be told."""
@@ -50,7 +62,9 @@ class SeenCounter:
     def note(self) -> Freshness:
         """Say on stderr what the hits mean, unless all rows are new, and return it."""
         found, name = self.freshness(), self.file.name
-        if isinstance(self.model.head, ScoreScreen):
+        if self.chose_threshold:
+            note(f"{name}: its negatives have chosen the threshold: on these the false-alarm rate flatters.")
+        elif isinstance(self.model.head, ScoreScreen):
             note(f"{name}: a score does not tell one row from another; whether these rows are new cannot be told.")
         elif self.model.saved.seen is None:
             note(f"{name}: the model file keeps no record of its rows; whether these are new cannot be told.")
@@ -82,6 +96,30 @@ def is_training_file(model: LoadedModel, rows: RowBatch) -> bool:
     """Whether these are the very rows of the fit, in their order: told for tables in which rows repeat, too."""
     labels = model.labels(rows)
     return labels is not None and bool(model.training.get("fingerprint") == fingerprint(rows.X, labels))
+
+
+def scores_record(file: DataFile, model: LoadedModel, rows: RowBatch) -> dict[str, list[str]]:
+    """What the header keeps of files of scores that chose the threshold, with this one, which must be a new one."""
+    if not isinstance(model.head, ScoreScreen):
+        return {}
+    earlier, new = _that_chose(model), telling_hash(_negatives(rows))
+    if new in earlier:
+        raise ValueError(
+            f"{file.name}: its negatives have chosen the threshold before; a negative counts once. Give rows that came "
+            "later."
+        )
+    return {NEGATIVES: earlier if new is None else [*earlier, new]}
+
+
+def _that_chose(model: LoadedModel) -> list[str]:
+    """Hashes of the negatives that chose the threshold, as far as the header tells."""
+    found = model.training.get(NEGATIVES)
+    return [str(each) for each in found] if isinstance(found, list) else []
+
+
+def _negatives(rows: RowBatch) -> Any:
+    """The negatives of rows; all where there are no labels."""
+    return rows.X if rows.labels is None else safe_indexing(rows.X, np.flatnonzero(rows.labels == 0))
 
 
 def fresh_rows(file: DataFile, model: LoadedModel, rows: RowBatch) -> tuple[RowBatch, int | None]:

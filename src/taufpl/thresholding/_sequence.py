@@ -24,10 +24,11 @@ from scipy import special
 
 from taufpl._checks import Scores, check_count, check_delta, check_tau
 from taufpl._records import named_state, set_named_state
+from taufpl._row_hashes import telling_hash
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import USUAL_DELTA
 from taufpl.thresholding._rules import Insufficient, OrderStatistic, choose_from_too_few, evidence_at_rank
-from taufpl.thresholding._sample import ScoresLike, TopSample, as_sample
+from taufpl.thresholding._sample import Sample, ScoresLike, TopSample, as_sample
 
 # What `looks` is where the negatives grow, and thresholds hold at every look together.
 ANY = "any"
@@ -187,6 +188,8 @@ class NegativeSequence:
         higher than the order statistic, and so more careful.
     caveats : tuple of str, default=()
         Why thresholds of this sequence are not guaranteed: copies among the negatives, say.
+    added : tuple of str, default=()
+        A hash of the scores of every addition: the very scores are not added twice, where few are tied.
 
     Examples
     --------
@@ -207,6 +210,7 @@ class NegativeSequence:
     scores: Scores = field(default_factory=lambda: np.empty(0))
     floor: float = -math.inf
     caveats: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -236,11 +240,27 @@ class NegativeSequence:
         floor = self.floor if new.size <= most else max(self.floor, new.at_rank(new.size - most))
         highest = new.above(floor)
         _refuse_known(highest, self.scores)
+        added = self._added_with(new)
         scores = np.sort(np.concatenate((self.scores[self.scores > floor], highest)))
         if scores.size > most:
             floor = float(scores[-most - 1])
             scores = scores[scores > floor]
-        return NegativeSequence(self.delta, n, scores, floor, tuple(dict.fromkeys(self.caveats + caveats)))
+        return NegativeSequence(self.delta, n, scores, floor, tuple(dict.fromkeys(self.caveats + caveats)), added)
+
+    def _added_with(self, new: Sample) -> tuple[str, ...]:
+        """Hashes of what was added, and of these; a ValueError where these were added before, in whatever order."""
+        highest = new.above(new.at_rank(new.size - _KEPT_LEAST) if new.size > _KEPT_LEAST else -math.inf)
+        # Of many tied scores others may well be the same.
+        told = telling_hash(highest[:, np.newaxis])
+        if told is None:
+            return self.added
+        told = f"{new.size} {told}"
+        if told in self.added:
+            raise ValueError(
+                f"these {new.size:,} negatives have the very scores of negatives that were added before. A negative "
+                "counts once: give new ones."
+            )
+        return (*self.added, told)
 
     def choose_all(self, taus: Sequence[float], insufficient: Insufficient = "raise") -> tuple[Evidence, ...]:
         """Choose one threshold a tolerance from all negatives so far."""
