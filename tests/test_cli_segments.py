@@ -151,7 +151,7 @@ def test_recalibrate_info_and_diff(place, tmp_path):
     )
     chosen = SegmentOrderStatistics({"US": 0.05, "others": 0.1}).choose(scores, negatives["country"])
     assert {each["limit"]: each["threshold"] for each in done["limits"]} == pytest.approx(
-        {name: each.threshold for name, each in zip(chosen.limits, chosen.evidence, strict=True)}, abs=1e-9
+        {name: each.threshold for name, each in zip(chosen.limits, chosen.evidence, strict=True)}, abs=1e-5
     )
     info = succeed("info", new, "--json").document
     assert (info["segment"], info["limits"]) == ("country", done["limits"])

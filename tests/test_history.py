@@ -181,6 +181,7 @@ def test_diff_of_other_models(place, tmp_path):
     ("recalibrate looks_any.skops few.csv --restart", 1, "of the sequence together; 104 are needed"),
     ("info new.csv", 1, "new.csv cannot be loaded"),
     ("info none.skops", 1, "there is no such file"),
+    ("recalibrate swapped.skops few.csv", 1, "its history is that of another model"),
     ("diff old.skops new.csv", 1, "new.csv cannot be loaded"),
     ("diff old.skops", 2, "missing argument"),
     ("diff old.skops fraud.skops", 1, "their decisions cannot be compared"),
@@ -199,6 +200,9 @@ def test_bad_uses_end_with_a_sentence(place, words, code, said, monkeypatch):
         write(frame(0).replace({"y": {0: "fine", 1: "fraud"}}), place / "fraud.csv")
         succeed("fit", "other.csv", "--target", "y", *QUICK, "-o", "other.skops")
         succeed("fit", "fraud.csv", "--target", "y", "--positive", "fraud", *QUICK, "-o", "fraud.skops")
+        swapped = load_model("old.skops").model
+        swapped.threshold_history_ = load_model("mended.skops").model.threshold_history_
+        save_model(swapped, "swapped.skops")
     before = contents(place)
     done = command(*words.split())
     assert (done.code, done.out) == (code, "")

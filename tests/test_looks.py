@@ -102,14 +102,14 @@ def test_one_look_is_as_before_and_spends_delta_again():
     for _ in range(2):
         model.recalibrate(negatives(300))
     assert [each.delta_spent for each in model.threshold_history_] == [0.05] * 3
-    assert (model.evidence_.looks, model.sequence_) == (1, None)
+    assert (model.evidence_.looks, model.sequences_) == (1, ())
 
 
 def test_measured_thresholds_spend_nothing():
     model = MODELS["neyman-pearson"](looks="any", threshold="cross").fit(X, Y)
-    assert (model.sequence_, model.threshold_history_[0].delta_spent) == (None, 0.0)
+    assert (model.sequences_, model.threshold_history_[0].delta_spent) == ((), 0.0)
     model.recalibrate(negatives(500))
-    assert (model.sequence_.n_negative, model.threshold_history_[1].delta_spent) == (500, 0.025)
+    assert (model.sequences_[0].n_negative, model.threshold_history_[1].delta_spent) == (500, 0.025)
 
 
 def test_several_tolerances_and_scores_of_ones_own():
@@ -135,10 +135,10 @@ def test_copies_void_all_thresholds_of_their_sequence():
 def test_the_same_negatives_are_not_added_twice():
     model, fresh = MODELS["neyman-pearson"](looks="any").fit(X, Y), negatives(3000)
     model.recalibrate(fresh)
-    before = model.sequence_.n_negative, len(model.threshold_history_)
+    before = model.sequences_[0].n_negative, len(model.threshold_history_)
     with pytest.raises(ValueError, match="A negative counts once: give new ones"):
         model.recalibrate(fresh[::-1])
-    assert (model.sequence_.n_negative, len(model.threshold_history_)) == before
+    assert (model.sequences_[0].n_negative, len(model.threshold_history_)) == before
     levels = ScoreScreen(tau=0.05, looks="any", pos_label=1).fit(np.round(fresh[:, 0], 1), np.zeros(3000))
     levels.recalibrate(np.round(fresh[:, 1], 1))  # few values, which repeat by chance
     assert levels.recalibrate(np.round(fresh[:, 2], 1)).evidence_.n_negative == 9000

@@ -156,7 +156,7 @@ def test_a_small_segment_is_found_and_named():
     ("call", "match"),
     [
         (lambda: SegmentMonitor({}), "tau must be a tolerance"),
-        (lambda: SegmentMonitor({"EU": 2}), "tau of 'EU' must be strictly between 0 and 1"),
+        (lambda: SegmentMonitor({"EU": 2}), r"tau\['EU'\] must be strictly between 0 and 1"),
         (lambda: SegmentMonitor(run_length=10), "run_length must be at least 10 / tau = 1000 negatives, got 10"),
         (lambda: SegmentMonitor().update([True], ["a", "b"]), "segments must name that of each of the 1 negatives"),
     ],
@@ -172,7 +172,7 @@ def test_wrong_use_of_segments_is_explained(call, match):
         (["names"], ["a", "a"], "segments that it cannot have come to"),
         (["monitors", 0, "delta"], 0.5, "settings that do not fit together"),
         (["monitors"], [], "segments that it cannot have come to"),
-        (["tau"], {"a": "x"}, "tau of 'a' must be a number"),
+        (["tau"], {"a": "x"}, r"tau\['a'\] must be a number"),
     ],
 )
 def test_states_that_no_segments_can_have_are_refused(path, value, match):

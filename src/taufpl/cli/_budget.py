@@ -106,8 +106,8 @@ def budget_promise(budget: AlarmBudget, guaranteed: bool) -> tuple[str, str]:
         f"with {confidence(budget.delta)}, at most {budget.alarms_per_day:,} alarms on a day of {budget.volume:,} "
         f"rows; in the mean at most {budget.expected_alarms:,.0f}"
     )
-    doubt = "" if guaranteed else "not promised, since the tolerance is not proven; aimed at: "
-    return BUDGET, doubt + promise
+    unproven = "" if guaranteed else "not promised, since the tolerance is not proven; aimed at: "
+    return BUDGET, unproven + promise
 
 
 def budget_facts(document: dict[str, Any]) -> list[tuple[str, str]]:

@@ -172,8 +172,14 @@ def open_model(path: Path) -> LoadedModel:
     """Load a model file; a ValueError says what is wrong with it."""
     check_is_file(path)
     saved = load_model(path)
-    if not hasattr(last_step(saved.model), "evidence_"):
+    head = last_step(saved.model)
+    if not hasattr(head, "evidence_"):
         raise ValueError(f"{path}: is a ranking without a threshold that was chosen; fit a classifier.")
+    if any(each.threshold != head.threshold_ for each in head.threshold_history_[-1:]):
+        raise ModelFileError(
+            f"{path} cannot be loaded: its history is that of another model, with the threshold "
+            f"{head.threshold_history_[-1].threshold:g} in the place of {head.threshold_:g}."
+        )
     try:
         return LoadedModel(path, saved, layout_of(saved.header, saved.model))
     except ValueError as error:

@@ -77,7 +77,7 @@ class FitRows:
     train: RowIndices | None = None  # the rows that the scorer learns from; None: all
     segments: Array | None = None
 
-    def beside(self) -> dict[str, Any]:
+    def fit_params(self) -> dict[str, Any]:
         """What a fit takes beside X and y."""
         given = {"groups": self.groups, "order": self.times, "segments": self.segments}
         return {name: each for name, each in given.items() if each is not None}
@@ -105,12 +105,12 @@ def fit(data: FitRows, options: FitOptions) -> Any:
     """
     screen = screen_for(data.positive, options)
     if options.score is not None:
-        return screen.fit(data.X, data.y, **data.beside())
+        return screen.fit(data.X, data.y, **data.fit_params())
     if options.model in RANKINGS:
         return _fit_in_place(data, options, screen)
     if options.model != "auto":
         screen.set_params(estimator=Pipeline([*_steps(data.layout, options), ("scorer", screen.estimator)]))
-    return screen.fit(data.X, data.y, **data.beside())
+    return screen.fit(data.X, data.y, **data.fit_params())
 
 
 def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
@@ -128,7 +128,7 @@ def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
             X = step.transform(X)
         # Only here the rows were ours to overwrite.
         _overwrite(step, False)
-    return Pipeline([*steps, ("screen", screen.fit(X, data.y, **data.beside()))])
+    return Pipeline([*steps, ("screen", screen.fit(X, data.y, **data.fit_params()))])
 
 
 def screen_for(positive: Any, options: FitOptions) -> Any:

@@ -13,7 +13,7 @@ from taufpl.cli._loaded_model import LoadedModel
 from taufpl.cli._pipelines import FitRows
 from taufpl.cli._row_reader import RowBatch
 from taufpl.cli._tables import arrow
-from taufpl.inspection import TypicalNegatives, reasons, take_apart, typical_negatives
+from taufpl.inspection import TypicalNegatives, reasons, typical_negatives, unwrap_explainable
 
 # Negatives that typical values are told from, and columns of which a header keeps something.
 _MOST_NEGATIVES = 10_000
@@ -47,7 +47,7 @@ class ReasonColumns:
         self.names = [f"reason_{place}" for place in range(1, n_reasons + 1)]
         try:
             if n_reasons:
-                take_apart(model.model)
+                unwrap_explainable(model.model)
             self.negatives = TypicalNegatives.of_header(model.saved.header) if n_reasons else None
         except ValueError as error:
             raise ValueError(f"--reasons: {model.path}: {error}") from error

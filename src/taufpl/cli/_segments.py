@@ -39,7 +39,7 @@ def refuse_beside_segment(model: str, threshold: str, budget: float | None) -> N
         raise CommandLineError("--alarms-per-day is for one threshold; with --segment give --tau and --tau-for.")
 
 
-def segment_labels(table: Any, name: str | None) -> Array | None:
+def read_segment_column(table: Any, name: str | None) -> Array | None:
     """The segment of each row of a table: numbers where the column has some, else canonical texts."""
     if name is None:
         return None

@@ -18,7 +18,7 @@ from taufpl.cli._matrices import dense_where_full, read_matrix
 from taufpl.cli._own_scores import plan_scores
 from taufpl.cli._pipelines import FitOptions, FitRows, screen_for
 from taufpl.cli._row_reader import check_present, used_columns
-from taufpl.cli._segments import segment_labels
+from taufpl.cli._segments import read_segment_column
 from taufpl.cli._tables import arrow, read_table
 from taufpl.preprocessing import ColumnPlan, plan_numbers, reasons_against
 
@@ -89,7 +89,7 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
             f"{file.name}: column {options.time!r} holds texts, which do not sort by time. Write dates as 2024-12-31 "
             "or 2024-12-31 23:59:00, or give numbers."
         )
-    return SourceRows(file, table, y, positive, groups, times, segment_labels(table, options.segment))
+    return SourceRows(file, table, y, positive, groups, times, read_segment_column(table, options.segment))
 
 
 def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | None) -> tuple[Any, Layout]:

@@ -20,7 +20,7 @@ from taufpl.estimators._linear import (
     warn_not_converged,
 )
 from taufpl.estimators._log_odds import LEAST_SHARE as LEAST_SHARE
-from taufpl.estimators._looks import next_threshold as next_threshold, share_of_delta as share_of_delta
+from taufpl.estimators._looks import share_of_delta as share_of_delta
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._predictions import scores_of
@@ -32,7 +32,7 @@ from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import reg_grid
 from taufpl.estimators._segments import labels_of_rows as labels_of_rows
 from taufpl.estimators._steps import last_step, steps_and_last, transformed
-from taufpl.estimators._thresholded import ThresholdedMixin
+from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold as next_threshold
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
 from taufpl.estimators.screening import (

@@ -134,8 +134,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
     threshold_history_ : tuple of taufpl.thresholding.ThresholdRecord
         When the threshold was chosen, by `fit` and by every `recalibrate` since, on how many negatives, and what that
         has spent of delta.
-    sequence_ : taufpl.thresholding.NegativeSequence, or tuple of them
-        With ``looks="any"``: the negatives so far; with segments those of each limit.
+    sequences_ : tuple of taufpl.thresholding.NegativeSequence
+        With ``looks="any"``: the negatives so far, in one sequence; with segments in one a limit. Else empty.
     segments_ : SegmentThresholds or None
         With limits by segment: the threshold and the evidence of each. `evidence_` then is one record for all rows, and
         `threshold_` the strictest threshold.

@@ -47,16 +47,6 @@ def with_looks(plan: Plan, looks: int | str, history: Sequence[ThresholdRecord])
     return replace(plan, delta=share, sequences=() if looks == ANY else None)
 
 
-def next_threshold(estimator: Any, restart: bool = False) -> tuple[float, int]:
-    """The delta of a classifier's next threshold, and how many new negatives it takes.
-
-    A ValueError where delta is spent, or where there is nothing to restart.
-    """
-    plan = estimator._next_plan(restart)
-    n_before = sum(each.n_negative for each in plan.sequences or ())
-    return plan.bound_delta, max(1, plan.n_needed - n_before)
-
-
 def check_restart(looks: int | str, restart: bool) -> None:
     """Refuse to restart what is no sequence."""
     if restart and looks != ANY:

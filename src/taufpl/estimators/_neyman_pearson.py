@@ -30,7 +30,6 @@ from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import indexed, scores_of
 from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
-from taufpl.estimators._search import tau_grid
 from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS
 from taufpl.estimators.strategies import Plan
@@ -82,7 +81,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     strategy_ : str
         What "auto" stood for: "np" or "cross"; else `threshold`.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
-    threshold_history_, sequence_
+    threshold_history_, sequences_
         As in :class:`TauFPLClassifier`.
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
         From negatives that the scorer has not seen; with several tolerances each bound holds by itself.
@@ -191,10 +190,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         -------
         self
         """
-        rows = self._row_segments(X, segments)
-        if rows is None:
-            tau_grid(self.tau)
-        plan = self._plan(rows)
+        plan = self._plan(self._row_segments(X, segments))
         if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
             if params or order is not None:
                 given = sorted(params) or ["order"]

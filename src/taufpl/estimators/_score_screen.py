@@ -18,13 +18,11 @@ from taufpl._types import RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._reading import calibration_classes, in_memory
 from taufpl.estimators._scorer_classifier import ScorerClassifier
-from taufpl.estimators._search import tau_grid
 from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
-from taufpl.estimators.strategies import Outcome, Plan
-from taufpl.preprocessing import columns_of, is_frame, read_column
-from taufpl.thresholding import FIT
+from taufpl.estimators.strategies import Plan
+from taufpl.preprocessing import column_at, is_frame, read_column
 
 
 class ScoreScreen(ScorerClassifier):
@@ -76,7 +74,7 @@ class ScoreScreen(ScorerClassifier):
     segments_ : SegmentThresholds or None
         The thresholds by segment, with their evidence.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
-    threshold_history_, sequence_
+    threshold_history_, sequences_
         As in :class:`TauFPLClassifier`.
     fpr_estimate_, fpr_upper_bound_ : float, or ndarray with several tolerances
     classes_ : ndarray of shape (2,)
@@ -168,12 +166,10 @@ class ScoreScreen(ScorerClassifier):
         y = check_y(y, estimator=self)
         if y.size != raw.size:
             raise ValueError(f"y must have one label a score, {raw.size}; got {y.size}.")
-        rows = self._row_segments(X, segments)
-        if rows is None:
-            tau_grid(self.tau)
+        plan = self._plan(self._row_segments(X, segments))
         self.classes_ = calibration_classes(y, self.pos_label)
         # A score is compared as it is: nothing is summed, and nothing rounded.
-        self._keep_evidence(self._calibrated(raw, X, y, groups, self._plan(rows)), 0.0)
+        self._keep_evidence(self._calibrated(raw, X, y, groups, plan), 0.0)
         return self
 
     def training_rows(self, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> RowIndices:
@@ -203,14 +199,9 @@ class ScoreScreen(ScorerClassifier):
     def _copies_among(self, X: Any) -> RowIndices | None:
         return copied_scores(X)
 
-    def _life_plan(self, segments: RowSegments | None = None) -> Plan:
+    def _whole_delta_plan(self, segments: RowSegments | None = None) -> Plan:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Plan(self._taus(), self.delta, insufficient=self.insufficient, seed=seed, segments=segments)
-
-    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
-        super()._keep_evidence(outcome, rounding)
-        self.threshold_ = self._sign * self.threshold_ + 0.0  # and no -0.0
-        self.threshold_history_ = (self._record(FIT),)
 
     def _numbers(self, X: Any, *, reset: bool) -> Vector:
         """The scores as doubles."""
@@ -238,11 +229,11 @@ class ScoreScreen(ScorerClassifier):
         """The column at the position `column` of a table, whose width is kept."""
         table = X if is_frame(X) else check_array(X, dtype=None, ensure_all_finite=False)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        columns = columns_of(table)
         assert isinstance(self.column, Integral)
-        if not -len(columns) <= self.column < len(columns):
-            raise ValueError(f"column={self.column} is no position of a column: X has {len(columns)} columns.")
-        return columns[int(self.column)]
+        n_columns = table.shape[1]
+        if not -n_columns <= self.column < n_columns:
+            raise ValueError(f"column={self.column} is no position of a column: X has {n_columns} columns.")
+        return column_at(table, int(self.column))
 
     def _by_name(self, X: Any, reset: bool) -> Any:
         """The column `column` of a frame, or the one column that there is."""
@@ -252,7 +243,7 @@ class ScoreScreen(ScorerClassifier):
             name = names[0] if name is None and len(names) == 1 else name
             if names.count(name) != 1:
                 raise ValueError(_wrong_columns(name, names))
-            values = columns_of(X)[names.index(name)]
+            values = column_at(X, names.index(name))
         elif hasattr(X, "tocsr"):
             raise TypeError(f"scores must be a dense column; got {type(X).__name__}. Give X.toarray().")
         else:

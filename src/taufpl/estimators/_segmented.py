@@ -15,6 +15,7 @@ from taufpl._sklearn import Interval, num_samples
 from taufpl._types import Array, RowIndices, Vector
 from taufpl.estimators._predictions import accuracy, labels_of
 from taufpl.estimators._reading import warn_user
+from taufpl.estimators._search import tau_grid
 from taufpl.estimators._segments import RowSegments, labels_of_rows, read_segments
 from taufpl.estimators._thresholded import ThresholdedMixin
 from taufpl.exceptions import UnseenSegmentWarning
@@ -145,7 +146,10 @@ class SegmentedMixin(ThresholdedMixin):
         """The segments of rows that choose thresholds, with their tolerances; `known` ones may have no row."""
         labels = labels_of_rows(self.segments, X, given)
         found = read_segments(labels, self.tau, 0 if labels is None else num_samples(X), known)
-        return found if found is None or callable(self.segments) else replace(found, column=self.segments)
+        if found is None:
+            tau_grid(self.tau)
+            return None
+        return found if callable(self.segments) else replace(found, column=self.segments)
 
     def _threshold_of(self, X: Any, given: Any) -> float | Vector:
         """The threshold of all rows, or that of each row's segment."""

@@ -11,6 +11,7 @@ import numpy as np
 from taufpl._checks import did_you_mean
 from taufpl._types import RowIndices
 from taufpl.operators import is_remote
+from taufpl.preprocessing import column_at
 from taufpl.thresholding import level_codes, segment_tolerances
 
 
@@ -80,13 +81,8 @@ def _column(which: str | int, X: Any) -> Any:
         if which not in list(names):
             raise ValueError(f"segments={which!r} is no column of X.{did_you_mean(which, map(str, names))}")
         return X[which]
-    table = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    table: Any = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
     n_columns = table.shape[1] if len(table.shape) == 2 else 0
     if not 0 <= which < n_columns:
         raise ValueError(f"segments={which} is no column of X, whose columns have the positions 0 to {n_columns - 1}.")
-    if hasattr(table, "iloc"):
-        return table.iloc[:, which]
-    if hasattr(table, "get_columns"):
-        return table.get_columns()[which]
-    column = table[:, [which]] if hasattr(table, "tocsr") else table[:, which]
-    return column.toarray().ravel() if hasattr(column, "toarray") else column
+    return table[:, [which]].toarray().ravel() if hasattr(table, "tocsr") else column_at(table, which)

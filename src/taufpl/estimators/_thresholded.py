@@ -89,7 +89,12 @@ class ThresholdedMixin(ABC):
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
     _input_rounding: float = 0.0
-    sequence_: NegativeSequence | tuple[NegativeSequence, ...] | None = None
+    sequences_: tuple[NegativeSequence, ...] = ()
+
+    @property
+    def _sign(self) -> float:
+        """-1 where low scores mean positive."""
+        return 1.0
 
     @property
     def _raw_threshold(self) -> float:
@@ -108,7 +113,7 @@ class ThresholdedMixin(ABC):
         before, history = self.threshold_, self.threshold_history_
         self._keep_evidence(outcome, self._score_rounding)
         record = self._record(RESTART if restart else RECALIBRATE, before, source)
-        if plan.sequences:  # which was paid for when it began
+        if plan.sequences:  # which were paid for when they began
             record = replace(record, delta_spent=0.0)
         self.threshold_history_ = (*history, record)
         return self
@@ -116,10 +121,10 @@ class ThresholdedMixin(ABC):
     def _next_plan(self, restart: bool = False, segments: RowSegments | None = None) -> Plan:
         """The plan of a recalibration."""
         check_restart(self.looks, restart)
-        plan, sequence = replace(self._life_plan(segments), segments_before=self.segments_), self.sequence_
-        if restart or self.looks != ANY or sequence is None:
+        plan, sequences = replace(self._whole_delta_plan(segments), segments_before=self.segments_), self.sequences_
+        if restart or self.looks != ANY or not sequences:
             return with_looks(plan, self.looks, self.threshold_history_)
-        if isinstance(sequence, NegativeSequence):
+        if self.segments_ is None:
             if segments is not None:
                 raise ValueError("limits by segment begin sequences of their own: give restart=True.")
             before = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
@@ -127,12 +132,10 @@ class ThresholdedMixin(ABC):
                 raise ValueError(
                     "tau has changed, and a sequence of thresholds is for the tau it began with: give restart=True."
                 )
-            return replace(plan, delta=sequence.delta, sequences=(sequence,))
+            return replace(plan, delta=sequences[0].delta, sequences=sequences)
         assert isinstance(self.evidence_, Evidence)
-        division = None
-        if self.segments_ is not None and segments is not None:
-            division = self.segments_.division(self.insufficient, list(segments.taus))
-        return replace(plan, delta=self.evidence_.delta, sequences=sequence, division=division)
+        division = None if segments is None else self.segments_.division(self.insufficient, list(segments.taus))
+        return replace(plan, delta=self.evidence_.delta, sequences=sequences, division=division)
 
     def _training_rows(self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None) -> RowIndices | None:
         """The rows that `fit` learns from; None where it learns from all."""
@@ -178,10 +181,10 @@ class ThresholdedMixin(ABC):
         return tuple(np.atleast_1d(self.tau).astype(float).tolist())
 
     def _plan(self, segments: RowSegments | None = None) -> Plan:
-        """The plan of a fit, with which a life begins."""
-        return with_looks(self._life_plan(segments), self.looks, ())
+        """The plan of a fit."""
+        return with_looks(self._whole_delta_plan(segments), self.looks, ())
 
-    def _life_plan(self, segments: RowSegments | None = None) -> Plan:
+    def _whole_delta_plan(self, segments: RowSegments | None = None) -> Plan:
         """The plan with the whole of delta."""
         if segments is not None:
             check_segment_strategy(self.threshold)
@@ -222,20 +225,20 @@ class ThresholdedMixin(ABC):
         if outcome.segments is not None:
             _warn_unproven(outcome.segments.unproven)  # first of all: a warning may be made an error
         self._score_rounding = rounding
-        forget(self, "segments_", "sequence_")
-        raised = tuple(map(self._raised, outcome.evidence))
+        forget(self, "segments_", "sequences_")
+        kept = tuple(map(self._as_kept, outcome.evidence))
         if outcome.sequences is not None:
-            self.sequence_ = outcome.sequences[0] if outcome.segments is None else outcome.sequences
+            self.sequences_ = outcome.sequences
         if outcome.segments is not None:
-            self.segments_ = outcome.segments.with_evidence(self._raised)
-            raised = tuple(replace(each, threshold=self.segments_.strictest) for each in raised)
-        self.thresholds_ = np.array([each.threshold for each in raised])
+            self.segments_ = outcome.segments.with_evidence(self._as_kept)
+            kept = tuple(replace(each, threshold=self.segments_.strictest) for each in kept)
+        self.thresholds_ = np.array([each.threshold for each in kept])
         strictest = int(np.argmin(self._taus()))
-        self.threshold_ = float(self.thresholds_[strictest])
+        self.threshold_ = self._sign * float(self.thresholds_[strictest]) + 0.0  # and no -0.0
         single = np.ndim(self.tau) == 0
-        self.evidence_ = raised[0] if single else raised
-        estimates = np.array([each.fpr_estimate for each in raised])
-        bounds = np.array([each.fpr_upper_bound for each in raised])
+        self.evidence_ = kept[0] if single else kept
+        estimates = np.array([each.fpr_estimate for each in kept])
+        bounds = np.array([each.fpr_upper_bound for each in kept])
         self.fpr_estimate_ = float(estimates[0]) if single else estimates
         self.fpr_upper_bound_ = float(bounds[0]) if single else bounds
         self.threshold_history_ = (self._record(FIT),)
@@ -245,16 +248,26 @@ class ThresholdedMixin(ABC):
         several = self.evidence_ if isinstance(self.evidence_, tuple) else (self.evidence_,)
         limits = several if self.segments_ is None else self.segments_.evidence
         # A sequence is paid for when it begins, whatever comes of it.
-        is_paid = self.sequence_ is not None or any(each.guaranteed for each in limits)
+        is_paid = bool(self.sequences_) or any(each.guaranteed for each in limits)
         spent = several[0].delta or 0.0 if is_paid else 0.0
         return ThresholdRecord.now(
             event, several[0].n_negative, before, self.threshold_, delta_spent=spent, source=source
         )
 
-    def _raised(self, evidence: Evidence) -> Evidence:
+    def _as_kept(self, evidence: Evidence) -> Evidence:
         """Evidence as it is kept: the threshold raised by rounding, and the number of looks told."""
         raised = evidence.threshold + self._score_rounding + self._input_rounding
         return replace(evidence, threshold=raised, looks=self.looks)
+
+
+def next_threshold(estimator: ThresholdedMixin, restart: bool = False) -> tuple[float, int]:
+    """The delta of a classifier's next threshold, and how many new negatives it takes.
+
+    A ValueError where delta is spent, or where there is nothing to restart.
+    """
+    plan = estimator._next_plan(restart)
+    n_before = sum(each.n_negative for each in plan.sequences or ())
+    return plan.bound_delta, max(1, plan.n_needed - n_before)
 
 
 def _warn_unproven(unproven: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, Matrix, RowIndices, Vector
 from taufpl.estimators import ScorerClassifier, known_positive, scores_of, transformed
-from taufpl.inspection._sources import LinearShare, linear_shares, take_apart, used_columns
+from taufpl.inspection._sources import LinearShare, linear_shares, unwrap_explainable, used_columns
 from taufpl.inspection._tables import cells, joined, read_rows
 from taufpl.inspection._typical import N_TYPICAL, TypicalNegatives, numbered, typical_rows
 from taufpl.persistence import UnwrappedModel
@@ -56,7 +56,7 @@ def typical_negatives(model: Any, X: Any) -> TypicalNegatives:
     In a model file, ``save_model(model, path, training=typical.record())`` keeps it, and
     ``TypicalNegatives.of_header(load_model(path).header)`` reads it.
     """
-    unwrapped = take_apart(model)
+    unwrapped = unwrap_explainable(model)
     X = read_rows(X, "the negatives")
     names = _names(unwrapped, X)
     shares = linear_shares(unwrapped, len(names))
@@ -121,7 +121,7 @@ def contributions(model: Any, X: Any, negatives: Any) -> Matrix:
 
 def contributions_in_batches(model: Any, X: Any, negatives: Any) -> Iterator[Matrix]:
     """The contributions of some rows after the other, for wide rows, of which not all can be held densely."""
-    unwrapped = take_apart(model)
+    unwrapped = unwrap_explainable(model)
     typical = negatives if isinstance(negatives, TypicalNegatives) else typical_negatives(model, negatives)
     names = _names(unwrapped, X)
     shares = linear_shares(unwrapped, len(names))

@@ -10,7 +10,7 @@ import numpy as np
 from taufpl._row_hashes import is_missing
 from taufpl._types import Vector
 from taufpl.inspection._contributions import contributions_in_batches
-from taufpl.inspection._sources import take_apart
+from taufpl.inspection._sources import unwrap_explainable
 from taufpl.inspection._tables import read_rows
 from taufpl.inspection._typical import numbered
 
@@ -89,7 +89,7 @@ def reasons(model: Any, X: Any, negatives: Any, n_reasons: int = 3) -> list[tupl
     amount = 95.85 (+4.96); channel = web (+1.09)
     amount = 82.85 (+3.57); channel = web (+1.09)
     """
-    unwrapped, X = take_apart(model), read_rows(X, "X")
+    unwrapped, X = unwrap_explainable(model), read_rows(X, "X")
     if n_reasons < 1:
         raise ValueError(f"n_reasons must be at least 1; got {n_reasons}.")
     names = unwrapped.known_names or numbered(X.shape[1])

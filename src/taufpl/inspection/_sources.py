@@ -24,7 +24,7 @@ class LinearShare:
     weights: Any  # sparse, of shape (n_features, n_columns)
 
 
-def take_apart(model: Any) -> UnwrappedModel:
+def unwrap_explainable(model: Any) -> UnwrappedModel:
     """A fitted model in parts; one whose score comes from elsewhere is refused."""
     unwrapped = unwrap(model)
     if isinstance(unwrapped.head, ScoreScreen):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taufpl._row_hashes import is_missing
+
 # Events that further rows can still join. An older event is settled and its name forgotten, which bounds the memory.
 MOST_OPEN = 10_000
 
@@ -41,7 +43,8 @@ class OpenEvents:
         """Add rows; give the flags of the events that this closes, the oldest of more than the memory holds."""
         settled = []
         for flag, name in zip(flags.tolist(), names, strict=True):
-            key = object() if _is_missing(name) else name
+            # A row without a name is an event of its own.
+            key = object() if is_missing(name) else name
             self._flagged[key] = self._flagged.get(key, False) or flag
             if len(self) > MOST_OPEN:
                 settled.append(self._flagged.popitem(last=False)[1])
@@ -62,11 +65,3 @@ def as_names(events: Any, n: int) -> list[Any]:
         if not isinstance(name, Hashable):
             raise TypeError(f"events must be numbers, texts or other hashable names; got {name!r}.")
     return names
-
-
-def _is_missing(name: Any) -> bool:
-    """None, NaN and their like, which are not equal to themselves: such a row is an event of its own."""
-    try:
-        return name is None or not bool(name == name)
-    except TypeError:  # pandas.NA is neither equal nor unequal to itself
-        return True

@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taufpl._checks import check_delta, check_tau
+from taufpl._checks import check_delta
 from taufpl._records import plain, read_record
 from taufpl.monitoring._events import as_names
 from taufpl.monitoring._monitor import FPRMonitor, as_flags, check_run_length, usual_run_length
 from taufpl.monitoring._state import MonitorRecord
-from taufpl.thresholding import OTHERS, level_text, level_texts, tolerance_of
+from taufpl.thresholding import OTHERS, level_text, level_texts, named_tolerances, tolerance_of
 
 # Segments that are watched on their own where they are not known beforehand; later ones are watched together.
 MOST_SEGMENTS = 50
@@ -79,10 +79,7 @@ class SegmentMonitor:
         segments: Iterable[Any] | None = None,
     ) -> None:
         self.delta = check_delta(delta)
-        given = tau if isinstance(tau, Mapping) else {OTHERS: tau}
-        if not given:
-            raise ValueError("tau must be a tolerance, or name the tolerance of a segment at least; got none.")
-        self.tau = {level_text(name): check_tau(each, f"tau of {name!r}") for name, each in given.items()}
+        self.tau = named_tolerances(tau)
         # The bound for one monitor: those of segments are given twice as many negatives.
         self.run_length = None if run_length is None else check_run_length(run_length, min(self.tau.values()))
         self.segments = None if segments is None else tuple(sorted({*map(level_text, segments)} - {OTHERS}))

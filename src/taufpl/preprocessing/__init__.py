@@ -18,6 +18,7 @@ from taufpl.preprocessing._date_encoder import (
 from taufpl.preprocessing._level_encoder import LevelEncoder
 from taufpl.preprocessing._table_columns import (
     as_kind as as_kind,
+    column_at as column_at,
     columns_of as columns_of,
     first_too_large as first_too_large,
     is_frame as is_frame,

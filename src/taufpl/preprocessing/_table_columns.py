@@ -119,9 +119,14 @@ def is_frame(X: Any) -> bool:
 
 def columns_of(X: Any) -> list[Any]:
     """The columns of a frame of pandas or polars, or of an array."""
+    return [column_at(X, place) for place in range(X.shape[1])]
+
+
+def column_at(X: Any, place: int) -> Any:
+    """One column of a frame of pandas or polars, or of an array."""
     if hasattr(X, "iloc"):
-        return [X.iloc[:, place] for place in range(X.shape[1])]
-    return list(X.get_columns()) if hasattr(X, "get_columns") else list(X.T)
+        return X.iloc[:, place]
+    return X.to_series(place) if hasattr(X, "get_columns") else X[:, place]
 
 
 def read_column(values: Any) -> Column:

@@ -34,7 +34,7 @@ from taufpl.thresholding._rules import (
     OrderStatistic,
     ThresholdRule,
     TrainQuantile,
-    choose_from_too_few as choose_from_too_few,
+    no_alarms as no_alarms,
 )
 from taufpl.thresholding._sample import (
     ArraySample,

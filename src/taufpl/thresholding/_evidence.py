@@ -94,9 +94,8 @@ class Evidence:
     caveats : tuple of str
         Why the guarantee does not hold although the rule has one: a sentence each.
     looks : int or "any"
-        How many thresholds over the life of a screen hold together, each spending `delta`, with the sum of their
-        deltas; "any": all that are chosen while the negatives grow hold together, spending `delta` once. 1: this
-        threshold by itself.
+        What `delta` is for. 1: this threshold alone. A number n: this one of n thresholds, all of which hold together
+        with probability 1 - n delta. "any": all thresholds that are chosen while the negatives grow, together.
     """
 
     threshold: float

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._checks import check_count, check_delta
+from taufpl._row_hashes import is_missing
 from taufpl._types import Array, RowIndices
 
 # The level of rows without a value.
@@ -77,11 +78,7 @@ def level_text(value: Any) -> str:
     """The text of a level; "missing" for None, NaN and their like, and for a blank text."""
     if isinstance(value, str):
         return canonical(value) or MISSING_LEVEL
-    try:
-        is_missing = value is None or not bool(value == value)
-    except TypeError:  # pandas.NA is neither equal nor unequal to itself
-        is_missing = True
-    return MISSING_LEVEL if is_missing else canonical(value)
+    return MISSING_LEVEL if is_missing(value) else canonical(value)
 
 
 def level_texts(values: ArrayLike) -> Array:

@@ -234,12 +234,16 @@ def counts_above(scores: Scores, thresholds: Scores) -> Scores:
     return scores.size - np.searchsorted(np.sort(scores), thresholds, side="right").astype(np.float64)
 
 
+def no_alarms(n_negative: int, rule: OrderStatistic) -> Evidence:
+    """Evidence of the threshold +inf: nothing scores more, so that FPR is 0 and known to be."""
+    return Evidence(np.inf, rule.tau, rule.delta, n_negative, 0, 0.0, 0.0, rank=None, guaranteed=True)
+
+
 def choose_from_too_few(scores: Sample, rule: OrderStatistic, n_needed: int, n_shared: int = 1) -> Evidence:
     """What `insufficient` of a rule says where there are too few negatives; several tolerances may share delta."""
     n, tau, delta = scores.size, rule.tau, rule.delta
     if rule.insufficient == "infinite":
-        # Nothing scores more than +inf, so that FPR is 0 and known to be.
-        return Evidence(np.inf, tau, delta, n, 0, 0.0, 0.0, rank=None, guaranteed=True)
+        return no_alarms(n, rule)
     shared = f", shared among {n_shared} tolerances," if n_shared > 1 else ""
     shortage = (
         f"tau={tau:g} at delta={delta:g}{shared} needs at least {n_needed} negatives that the scorer has not seen, "

@@ -24,7 +24,7 @@ from taufpl._types import Array, Mask, RowIndices, Vector
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._levels import level_codes, level_text, shared_delta
 from taufpl.thresholding._order import USUAL_DELTA, negatives_needed
-from taufpl.thresholding._rules import Insufficient, OrderStatistic, choose_from_too_few
+from taufpl.thresholding._rules import Insufficient, OrderStatistic, no_alarms
 from taufpl.thresholding._sample import ArraySample
 from taufpl.thresholding._sequence import sequence_negatives_needed
 
@@ -182,7 +182,7 @@ class SegmentDivision:
         chosen = []
         samples = map(ArraySample, split_by_code(negative_scores, places, len(self.limits)))
         for name, rule, own in zip(self.limits, self.rules, samples, strict=True):
-            chosen.append(choose_from_too_few(own, rule, 0) if self.is_infinite(name) else rule.choose(own))
+            chosen.append(no_alarms(own.size, rule) if self.is_infinite(name) else rule.choose(own))
         return SegmentThresholds(self.limits, tuple(chosen), self.members, self.unproven, floor=self.floor)
 
     def is_infinite(self, limit: str) -> bool:
@@ -313,11 +313,7 @@ def segment_tolerances(tau: float | Mapping[Any, float], names: Sequence[str]) -
     """The tolerance of each of these segments; a ValueError where one has none, and where there is no such segment."""
     if OTHERS in names:
         raise ValueError(f"no segment may be called {OTHERS!r}, the name of the limit of small segments: rename it.")
-    if not isinstance(tau, Mapping):
-        return dict.fromkeys(names, check_tau(tau))
-    given = {level_text(key): check_tau(each, f"tau[{key!r}]") for key, each in tau.items()}
-    if len(given) < len(tau):
-        raise ValueError(f"tau must have one tolerance a segment, got {list(tau)}: 1, 1.0 and '1' are the same name.")
+    given = named_tolerances(tau)
     rest = given.pop(OTHERS, None)
     for name in given.keys() - set(names):
         raise ValueError(f"tau names the segment {name!r}, which no row has.{did_you_mean(name, names)}")
@@ -332,8 +328,14 @@ def segment_tolerances(tau: float | Mapping[Any, float], names: Sequence[str]) -
 
 def named_tolerances(tau: float | Mapping[Any, float]) -> dict[str, float]:
     """Tolerances by canonical name; one for all segments is that of the others."""
-    given = tau if isinstance(tau, Mapping) else {OTHERS: tau}
-    return {level_text(name): float(each) for name, each in given.items()}
+    if not isinstance(tau, Mapping):
+        return {OTHERS: check_tau(tau)}
+    given = {level_text(key): check_tau(each, f"tau[{key!r}]") for key, each in tau.items()}
+    if not given:
+        raise ValueError("tau must be a tolerance, or name that of a segment at least; got none.")
+    if len(given) < len(tau):
+        raise ValueError(f"tau must have one tolerance a segment, got {list(tau)}: 1, 1.0 and '1' are the same name.")
+    return given
 
 
 def tolerance_of(segment: str, named: Mapping[str, float]) -> float:

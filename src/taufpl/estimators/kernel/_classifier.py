@@ -67,7 +67,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     strategy_ : str
     evidence_ : taufpl.thresholding.Evidence
     threshold_history_ : tuple of taufpl.thresholding.ThresholdRecord
-    sequence_ : taufpl.thresholding.NegativeSequence
+    sequences_ : tuple of taufpl.thresholding.NegativeSequence
     fpr_estimate_, fpr_upper_bound_ : float
         As in :class:`TauFPLClassifier`.
     reg_, tau_scale_ : float

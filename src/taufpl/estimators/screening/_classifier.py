@@ -16,7 +16,6 @@ from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import indexed
 from taufpl.estimators._reading import in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
-from taufpl.estimators._search import tau_grid
 from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.screening._fitter import StackFitter
@@ -84,7 +83,7 @@ class ScreeningClassifier(ScorerClassifier):
         have not seen. Not there for sparse matrices with more than 2,000 columns, remote rows, and a single positive.
     estimator_ : StackedScorer
         The fitted scorer; after "oob" the first of ten, whose leaderboard and importances are told.
-    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, threshold_history_, sequence_, classes_,
+    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, threshold_history_, sequences_, classes_,
     n_features_in_, feature_names_in_
         As in :class:`NeymanPearsonClassifier`.
 
@@ -177,10 +176,7 @@ class ScreeningClassifier(ScorerClassifier):
         -------
         self
         """
-        rows = self._row_segments(X, segments)
-        if rows is None:
-            tau_grid(self.tau)
-        plan = self._plan(rows)
+        plan = self._plan(self._row_segments(X, segments))
         with make_table(self, X, y, groups, order, segments=plan.segment_codes) as table:
             fitter = StackFitter(self._scorer(plan.seed), self.classes_)
             self._keep_outcome(self._run_strategy(fitter, table, plan))

@@ -13,15 +13,14 @@ import numpy as np
 from taufpl._types import Labels, RowIndices
 from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies._base import Outcome, Plan
-from taufpl.estimators.strategies._other_tolerances import other_evidence, tell_others
+from taufpl.estimators.strategies._other_tolerances import keep_other_evidence, other_evidence
 from taufpl.thresholding import (
     ArraySample,
     Evidence,
     NegativeSequence,
     SegmentDivision,
     SegmentThresholds,
-    TopSample,
-    choose_from_too_few,
+    no_alarms,
     split_by_code,
 )
 
@@ -96,7 +95,7 @@ class CommonLimits(Limits):
 
     def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
         found, n = _with_recall(evidence, counts), len(self.plan.taus)
-        tell_others(found[n:])
+        keep_other_evidence(found[n:])
         return Outcome(models, found[:n], scale)
 
 
@@ -129,7 +128,7 @@ class SegmentLimits(Limits):
         return tuple(
             sequence.choose_all((rule.tau,), rule.insufficient)[0]
             if not division.is_infinite(name)
-            else choose_from_too_few(TopSample(sequence.scores, sequence.n_negative), rule, 0)
+            else no_alarms(sequence.n_negative, rule)
             for name, rule, sequence in zip(division.limits, division.rules, grown, strict=True)
         )
 

@@ -49,7 +49,7 @@ def other_evidence(negative: Sample, rule: Any) -> tuple[Evidence, ...]:
     return tuple(each for alone in rules for each in alone.choose_all(negative))
 
 
-def tell_others(evidence: tuple[Evidence, ...]) -> None:
+def keep_other_evidence(evidence: tuple[Evidence, ...]) -> None:
     """Hand the evidence to whoever asked for it."""
     asked = _asked.get()
     if asked is not None:
