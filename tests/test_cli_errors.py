@@ -17,7 +17,7 @@ import pytest
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
 from taufpl import _files
 from taufpl._extras import require
-from taufpl.cli import _predict
+from taufpl.cli import _predict, _tables
 
 FIT = "fit {} --target y --tau 0.05 --model logistic -o out.skops"
 PREDICT = "predict good.skops {} -o out.csv"
@@ -222,6 +222,14 @@ def test_stdin_without_rows_and_with_a_bad_row(place, monkeypatch):
     assert (done.code, "column 'x2': 'three' is not a number" in done.err) == (1, True)
     done = command("monitor", "good.skops", "-", stdin=header + b"1,2,3\n")
     assert (done.code, "3 fields where the header has 5" in done.err) == (1, True)
+
+
+def test_no_thread_of_arrow_holds_bytes_of_python():
+    text = bytes(100)
+    n_references = sys.getrefcount(text)
+    file = _tables._memory_file(text)
+    assert sys.getrefcount(text) == n_references
+    assert file.read() == text
 
 
 @pytest.mark.parametrize("where", ["before", "after"])

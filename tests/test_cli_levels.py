@@ -54,6 +54,14 @@ def test_a_level_that_breaks_the_tolerance_is_named_and_is_an_exit_code(place):
     assert "By country: bounds hold for all levels together, at 95% confidence" in told
 
 
+def test_names_are_shown_as_they_are(place, tmp_path):
+    folder, table = place
+    table.rename(columns={"country": "flow [/s]"}).to_csv(tmp_path / "a[red]b :cat:.csv", index=False)
+    told = succeed("evaluate", folder / "m.skops", tmp_path / "a[red]b :cat:.csv", "--by", "flow [/s]", code=3).out
+    assert "flow [/s]" in told
+    assert "a[red]b :cat:.csv" in told
+
+
 def test_levels_do_not_depend_on_batches_and_formats(place):
     folder, table = place
     document = [

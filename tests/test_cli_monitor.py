@@ -1,6 +1,9 @@
 """``taufpl monitor``: both alarms, the verdict, events, and the exit code."""
 
+import errno
 import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 
 import numpy as np
@@ -173,6 +176,47 @@ def test_rows_of_stdin_count_although_the_call_is_interrupted(place, tmp_path, m
     assert run(["monitor", str(place / "m.skops"), "-", "--state", str(state)]) == 130
     done = succeed("monitor", place / "m.skops", tmp_path / "t.csv", "--state", state, "--json").document
     assert (done["n_negative"], done["state"]["n_calls"]) == (600, 2)
+
+
+class Closed(io.StringIO):
+    """Standard output whose reader has gone, or whose disk is full, once it has done something."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.act = act
+
+    def flush(self):
+        self.act()
+
+
+def fail():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_result_that_cannot_be_printed_leaves_the_state(place, tmp_path):
+    state, call = tmp_path / "state.json", [str(place / "m.skops"), str(place / "burst.csv"), "--state"]
+    command("monitor", *call, state)
+    before = contents(tmp_path)
+    with redirect_stdout(Closed(fail)):
+        assert run(["monitor", *call, str(state)]) == 1
+    assert contents(tmp_path) == before
+    text = (place / "burst.csv").read_bytes()
+    with redirect_stdout(Closed(fail)), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        assert run(["monitor", call[0], "-", "--state", str(state)]) == 1
+    # The rows of stdin are gone, and count.
+    assert json.loads(state.read_text())["n_calls"] == 2
+
+
+def test_two_calls_at_the_same_time_lose_no_rows_in_silence(place, tmp_path):
+    state, call = tmp_path / "state.json", ("monitor", place / "m.skops", place / "burst.csv", "--state")
+    command(*call, state)
+    err = io.StringIO()
+    with redirect_stderr(err), redirect_stdout(Closed(lambda: command(*call, state))):
+        assert run([str(each) for each in (*call, state, "--json")]) == 1
+    assert "another call has written it" in err.getvalue()
+    assert json.loads(state.read_text())["n_calls"] == 2
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
 
 def edited(text):

@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+def write_whole(path: str | os.PathLike[str], data: bytes, check: Callable[[], None] = lambda: None) -> None:
     """Write a file as :func:`written_whole` does."""
-    with written_whole(path) as draft, draft.open("xb") as file:
+    with written_whole(path, check) as draft, draft.open("xb") as file:
         file.write(data)
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+def written_whole(path: str | os.PathLike[str], check: Callable[[], None] = lambda: None) -> Iterator[Path]:
     """Write to the path that is yielded, beside the target; then it is brought to the disk and renamed.
 
     Readers see the old file or the new one. Whatever goes wrong on the way (a full disk, Ctrl-C, a folder that cannot
     be written to), the target stays as it was and nothing is left beside it. A link is followed; a file that is there
-    keeps its permissions.
+    keeps its permissions. `check` is called just before the target is replaced, and stops that by an exception.
     """
     target = Path(os.path.realpath(path))
     draft = draft_of(target)
@@ -31,6 +31,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         _sync(draft)
         if target.exists():
             shutil.copymode(target, draft)
+        check()
         os.replace(draft, target)
     except BaseException:
         with suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,15 @@ from taufpl.cli._errors import BROKEN, CommandLineError
 from taufpl.cli._labels import event_names
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._monitor_output import all_monitors, of_all_rows, print_watch, watch_record
-from taufpl.cli._monitor_state import MonitorState, Watches, go_on, new_state, read_state
+from taufpl.cli._monitor_state import (
+    MonitorState,
+    Watches,
+    check_unchanged,
+    content_of,
+    go_on,
+    new_state,
+    read_state,
+)
 from taufpl.cli._options import ChunkRows, Json, Model, OtherDelta, OtherTau, Target
 from taufpl.cli._output import check_output, percent, working
 from taufpl.cli._row_reader import RowBatch, RowReader
@@ -75,10 +84,12 @@ def monitor_command(
     reader = loaded.labelled_reader(file, target, event, by)
     if event is not None and not file.is_table:
         raise CommandLineError(f"--event {event}: the columns of a {file.format} file have no names.")
-    kept = None
+    kept = earlier = None
     if state is not None:
-        watches, kept = _resumed(state, reset, new_state(model, event, by), watches)
-    call = _Call(loaded, watches, state, kept, Unseen.by(loaded))
+        kept, earlier = new_state(model, event, by), content_of(state)
+        if earlier is not None:
+            watches, kept = _resumed(state, earlier, reset, kept, watches)
+    call = _Call(loaded, watches, state, kept, earlier, Unseen.by(loaded))
     call.read(reader, chunk_rows)
     call.unseen.note(file)
     document = {
@@ -90,6 +101,10 @@ def monitor_command(
         **call.unseen.record(),
     }
     print_watch(document, file.name, as_json)
+    sys.stdout.flush()
+    if file.path is not None:
+        # Only now: where the result could not be told, the file can be given again.
+        call.keep()
     if document["alarm"] or document["change"]:
         raise typer.Exit(BROKEN)
 
@@ -116,9 +131,11 @@ def _new_watches(
     return {"segments": SegmentMonitor(taus, *share, own), "by": SegmentMonitor(levels, *share)}
 
 
-def _resumed(path: Path, reset: bool, fresh: MonitorState, watches: Watches) -> tuple[Watches, MonitorState]:
-    """The monitors that a file keeps, where there is one and no reset; what is no state is not replaced."""
-    earlier = read_state(path, is_dropped=reset) if path.exists() else None
+def _resumed(
+    path: Path, text: bytes, reset: bool, fresh: MonitorState, watches: Watches
+) -> tuple[Watches, MonitorState]:
+    """The monitors that a file keeps, where there is no reset; what is no state is not replaced."""
+    earlier = read_state(path, text, is_dropped=reset)
     return (watches, fresh) if earlier is None else (go_on(path, earlier, fresh, watches), earlier)
 
 
@@ -130,21 +147,25 @@ class _Call:
     watches: Watches
     path: Path | None  # of the state
     state: MonitorState | None
+    earlier: bytes | None  # the file of the state as it was read
     unseen: Unseen
     n_rows: int = 0
     n_negative_rows: int = 0
 
     def read(self, reader: RowReader, chunk_rows: int) -> None:
-        """Show the rows to the monitors and keep them; of stdin, whose rows are gone, also where a signal ends it."""
+        """Show the rows to the monitors; keep those of stdin, whose rows are gone, also where a signal ends it."""
         is_live = reader.file.path is None
         try:
             with working(f"watching {reader.file.name}") as tell:
                 self._read(reader, chunk_rows, tell, stops=is_live or self.state is None)
         except KeyboardInterrupt:
             if is_live:
-                self._keep()
+                self._count()
+                self.keep()
             raise
-        self._keep()
+        self._count()
+        if is_live:
+            self.keep()
 
     def _read(self, reader: RowReader, chunk_rows: int, tell: Any, *, stops: bool) -> None:
         before = _n_raised(self.watches)
@@ -172,10 +193,15 @@ class _Call:
                 watch.update(flags, events)
         self.n_negative_rows += int(negatives.size)
 
-    def _keep(self) -> None:
+    def _count(self) -> None:
         if self.path is not None and self.state is not None:
             self.state = self.state.after(self.watches, self.n_rows, self.n_negative_rows)
-            self.state.write(self.path)
+            check_unchanged(self.path, self.earlier)
+
+    def keep(self) -> None:
+        """Write the state, where there is one."""
+        if self.path is not None and self.state is not None:
+            self.state.write(self.path, self.earlier)
 
     def state_record(self) -> dict[str, Any] | None:
         """What is kept for the next call, for a document."""

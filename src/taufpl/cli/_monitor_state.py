@@ -47,11 +47,11 @@ class MonitorState:
             updated=_now(),
         )
 
-    def write(self, path: Path) -> None:
-        """Write the state beside its file, and rename it."""
+    def write(self, path: Path, earlier: bytes | None) -> None:
+        """Write the state beside its file, and rename it, where the file is still as it was earlier (None: absent)."""
         content = {"kind": _KIND, "version": _VERSION, **plain(asdict(self))}
         text = json.dumps({**content, "checksum": _checksum(content)}, allow_nan=False)
-        write_whole(path, text.encode())
+        write_whole(path, text.encode(), lambda: check_unchanged(path, earlier))
 
 
 def new_state(model: Path, event: str | None, by: str | None) -> MonitorState:
@@ -59,14 +59,30 @@ def new_state(model: Path, event: str | None, by: str | None) -> MonitorState:
     return MonitorState(_digest(model), event, by, {}, 0, 0, 0, _now(), _now())
 
 
-def read_state(path: Path, *, is_dropped: bool = False) -> MonitorState | None:
-    """The state in a file; a file that is damaged, or holds something else, is a ValueError.
+def content_of(path: Path) -> bytes | None:
+    """All bytes of a file, or None where there is none."""
+    if not path.exists():
+        return None
+    check_is_file(path)
+    return path.read_bytes()
+
+
+def check_unchanged(path: Path, earlier: bytes | None) -> None:
+    """Refuse to replace a state that another call has written since it was read."""
+    if content_of(path) != earlier:
+        raise ValueError(
+            f"{path}: another call has written it while this one was reading rows, which count for nothing. Give them "
+            "again, one call at a time."
+        )
+
+
+def read_state(path: Path, text: bytes, *, is_dropped: bool = False) -> MonitorState | None:
+    """The state that was read from a file; one that is damaged, or holds something else, is a ValueError.
 
     Where it `is_dropped`, to begin anew, it is enough that the file is a state.
     """
-    check_is_file(path)
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(text)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path}: is damaged, or no state of taufpl monitor. Name another file, or remove this one."

@@ -38,7 +38,8 @@ def print_rows(
     title: str, head: Sequence[str] | None, rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()
 ) -> None:
     """A table, with a head or without, on stdout as it is now; where that is no terminal, as wide as it takes."""
-    table = Table(title=title, title_justify="left", show_header=head is not None)
+    # Texts, since a string may hold what rich takes for markup: names of files and columns do.
+    table = Table(title=Text(title, "table.title"), title_justify="left", show_header=head is not None)
     for place, name in enumerate(head or [""] * len(rows[0])):
         table.add_column(Text(name), justify="right" if place in numeric else "left", overflow="fold")
     for row in rows:
@@ -59,8 +60,8 @@ def working(text: str) -> Iterator[Any]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    with console.status(text) as status:
-        yield status.update
+    with console.status(Text(text)) as status:
+        yield lambda text: status.update(Text(text))
 
 
 # Told how many steps are done, parts of one included, how many there are, and which is the last.
@@ -75,7 +76,7 @@ def progress_bar(text: str) -> Iterator[Move]:
     """
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    texts = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
+    texts = [TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[last]")]
     with Progress(texts[0], *columns, texts[1], console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task(text, total=None, last="")
 

@@ -61,7 +61,18 @@ def _names(file: DataFile, header: bytes | None) -> list[str]:
         with file.open() as stream:
             header = stream.readline()
     line = header.rstrip(b"\r\n") + b"\n"
-    return list(arrow(".csv").read_csv(arrow().BufferReader(line), **_csv_options(file, block=len(line))).column_names)
+    return list(arrow(".csv").read_csv(_memory_file(line), **_csv_options(file, block=len(line))).column_names)
+
+
+def _memory_file(text: bytes) -> Any:
+    """Some bytes to read as a file, in memory of Arrow.
+
+    A thread of Arrow may be the last to let go of them: were they Python's, it would need the interpreter for that,
+    and where that is about to end the process would crash.
+    """
+    memory = arrow().BufferOutputStream()
+    memory.write(text)
+    return arrow().BufferReader(memory.getvalue())
 
 
 def stream_table(file: DataFile, types: Mapping[str, Any], rows: int) -> Iterator[Any]:
@@ -122,7 +133,7 @@ def parse_rows(file: DataFile, header: bytes, lines: bytes, types: Mapping[str, 
     text = header.rstrip(b"\r\n") + b"\n" + lines
     with _explaining(file, types, header):
         options = _csv_options(file, types, block=len(text), threads=False)
-        return list(arrow(".csv").read_csv(arrow().BufferReader(text), **options).combine_chunks().to_batches())
+        return list(arrow(".csv").read_csv(_memory_file(text), **options).combine_chunks().to_batches())
 
 
 def _read_csv(file: DataFile, types: Mapping[str, Any] | None = None, *, threads: bool = True) -> Any:
