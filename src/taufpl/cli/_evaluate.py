@@ -58,8 +58,6 @@ def evaluate_command(
     found, n_known, whole = seen.note(), counted.n_known_group, counted.by_segment.whole
     only_fresh = bool(((found.n_seen and found.separable) or n_known > 0) and whole[0, 0] > 0)
     counts = (whole[0] if only_fresh else whole.sum(axis=0)).tolist()
-    if counted.n_unlabelled:
-        note(f"{file.name}: {counted.n_unlabelled:,} rows without a label are left out.")
     may_be_training = _check(file, loaded, counts, found.n_seen) or seen.chose_threshold
     unseen.note(file)
     delta = loaded.delta if delta is None else delta
@@ -89,7 +87,6 @@ class _Counted:
 
     by_segment: LevelTally = field(default_factory=LevelTally)
     by_level: LevelTally = field(default_factory=LevelTally)
-    n_unlabelled: int = 0
     n_known_group: int = 0
 
     def judged(
@@ -108,13 +105,13 @@ class _Counted:
 
 def _count(model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Unseen, chunk_rows: int) -> _Counted:
     """Count the rows of a file, one of each group."""
-    found, events = _Counted(), set[tuple[str, int]]()
+    found, events, n_unlabelled = _Counted(), set[tuple[str, int]](), 0
     with working(f"reading {reader.file.name}") as tell:
         for rows in reader.batches(chunk_rows):
             assert rows.labels is not None
             known, counting = in_known_group(model, rows), counting_rows(rows, events)
             is_seen, is_flagged = seen.hits(rows) | known, model.scores(rows) > 0
-            found.n_unlabelled += int((rows.labels[counting] < 0).sum())
+            n_unlabelled += int((rows.labels[counting] < 0).sum())
             counting &= rows.labels >= 0
             for tally, levels in ((found.by_segment, rows.segments), (found.by_level, rows.levels)):
                 own = None if levels is None else levels[counting]
@@ -122,6 +119,8 @@ def _count(model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Uns
             found.n_known_group += int(known.sum())
             unseen.update(rows)
             tell(f"{rows.start + len(rows):,} rows")
+    if n_unlabelled:
+        note(f"{reader.file.name}: {n_unlabelled:,} rows without a label are left out.")
     return found
 
 
