@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from taufpl.metrics import rates_by_level
-from taufpl.thresholding import level_texts, rates_of_levels, shared_delta
+from taufpl.thresholding import SegmentOrderStatistics, level_texts, rates_of_levels, rates_of_limits, shared_delta
 
 
 @pytest.mark.parametrize("values", [
@@ -92,3 +92,21 @@ def test_the_smallest_of_many_levels_count_as_one():
     assert rest.tau == pytest.approx((small * small).sum() / small.sum() / 1000)
     empty = rates_of_levels(["a"], np.zeros((1, 4), np.int64), lambda _: 0.01)[0]
     assert (empty.fpr, empty.fpr_upper_bound, empty.recall_interval, empty.verdict) == (None, 1.0, (0.0, 1.0), "open")
+
+
+def test_limits_are_counted_over_the_segments_that_share_them():
+    taus = {"EU": 0.05, "US": 0.05, "FO": 0.1, "others": 0.2}
+    labels = np.repeat(["EU", "US", "FO", "GL"], [1000, 1000, 30, 15])
+    limits = SegmentOrderStatistics(taus).choose(np.random.default_rng(0).random(labels.size), labels)
+    assert limits.limits == ("EU", "US", "others")
+    counts = np.array([[50, 4, 9, 3], [60, 7, 1, 1], [500, 2, 5, 5], [30, 9, 0, 0], [10, 1, 2, 1]])
+    found = rates_of_limits(["GL", "FO", "EU", "NL", "PL"], counts, limits, {**taus, "NL": 0.4}, 0.05)
+    assert [(each.level, each.segments, each.tau, each.n_negative, each.n_false_positive) for each in found] == [
+        ("EU", ("EU",), 0.05, 500, 2),
+        ("US", ("US",), 0.05, 0, 0),
+        ("others", ("FO", "GL"), 0.1, 110, 11),
+        ("no limit", ("NL", "PL"), pytest.approx((30 * 0.4 + 10 * 0.2) / 40), 40, 10),
+    ]
+    # A limit without rows is judged, too: nothing is known of it.
+    assert [each.verdict for each in found] == ["kept", "open", "open", "open"]
+    assert {each.delta for each in found} == {shared_delta(0.05, 4)}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from taufpl.cli._by_level import limit_name, listed
 from taufpl.cli._loaded_model import LoadedModel
-from taufpl.cli._monitor_state import Watches
+from taufpl.cli._monitor_state import Watch, Watches
 from taufpl.cli._output import confidence, percent, print_result, print_rows
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 
@@ -34,34 +35,28 @@ def all_monitors(watches: Watches) -> list[FPRMonitor]:
 
 def watch_record(watches: Watches, model: LoadedModel, by: str | None) -> dict[str, Any]:
     """What monitors have found, for a document; alarm and change are those of all rows, of a limit or of a level."""
-    limits, levels = watches.get("segments"), watches.get("by")
     members = {} if model.limits is None else model.limits.members
     return {
         **_record(of_all_rows(watches)),
         "alarm": any(each.alarm for each in all_monitors(watches)),
         "change": any(each.change for each in all_monitors(watches)),
-        "segments": None
-        if not isinstance(limits, SegmentMonitor)
-        else {
-            "column": model.layout.segment,
-            "delta": limits.delta,
-            "limits": [
-                {
-                    "limit": name,
-                    "segments": [each for each, limit in members.items() if limit == name],
-                    **_record(watch),
-                }
-                for name, watch in limits.monitors.items()
-            ],
-        },
-        "by": None
-        if not isinstance(levels, SegmentMonitor)
-        else {
-            "column": by,
-            "delta": levels.delta,
-            "levels": [{"level": name, **_record(watch)} for name, watch in levels.monitors.items()],
-        },
+        "segments": _table_record(watches.get("segments"), model.layout.segment, "limit", members),
+        "by": _table_record(watches.get("by"), by, "level"),
     }
+
+
+def _table_record(
+    watch: Watch | None, column: str | None, noun: str, members: Mapping[str, str] | None = None
+) -> dict[str, Any] | None:
+    """What the monitors of limits, with the segments that share each, or of levels have found."""
+    if not isinstance(watch, SegmentMonitor):
+        return None
+    found = [{noun: name, **_record(each)} for name, each in watch.monitors.items()]
+    if members is not None:
+        found = [
+            {"segments": [name for name, limit in members.items() if limit == each[noun]], **each} for each in found
+        ]
+    return {"column": column, "delta": watch.delta, f"{noun}s": found}
 
 
 def _record(watch: FPRMonitor) -> dict[str, Any]:
