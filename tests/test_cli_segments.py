@@ -73,6 +73,7 @@ def test_fit_prints_a_limit_a_segment(place, tmp_path):
     assert "5.00% to 10.00% by country" in told
     strict = fit(place / "train.csv", tmp_path / "m.skops", "--model", "logistic", *LIMITS, "--tau-for", "FO=0.001")
     assert (strict["unproven_segments"], strict["guaranteed"]) == (["FO"], False)
+    assert "none (FO)" in succeed("info", tmp_path / "m.skops").out
     assert any("too few negatives for a proof in 1 segment," in each for each in strict["notes"])
     shown = succeed("info", tmp_path / "m.skops").out
     assert "all hold together" not in shown

@@ -268,7 +268,7 @@ def _print(document: dict[str, Any], old: LoadedModel, new: LoadedModel) -> None
         ["scorer", "", "the same" if document["same_scorer"] else "another one"],
         *([name.replace("_", " "), _shown(each["old"]), _shown(each["new"])]
           for name, each in document["settings"].items()),
-        *([f"threshold, {name}", number(each["old"]), number(each["new"])]
+        *([f"threshold, {name}", *("not there" if side is None else number(side) for side in each.values())]
           for name, each in document["thresholds"].items()),
         *([f"column {name}", each["old"] or "not there", each["new"] or "not there"]
           for name, each in document["columns"].items()),

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taufpl.cli._by_level import limit_name, shortened
+from taufpl.cli._by_level import in_words, limit_name
 from taufpl.cli._output import confidence, looks_in_words, number, percent, print_rows
 from taufpl.thresholding import USUAL_DELTA, Evidence
-
-# Segments without a proof that a table shows.
-_MOST_ROWS = 20
 
 
 def limits_record(head: Any) -> dict[str, Any]:
@@ -75,14 +72,11 @@ def print_limits(document: dict[str, Any], column: str | None, delta: float | No
         for each in document["limits"]
     ]
     unproven = document["unproven_segments"]
-    rows += [
-        [shortened(name), "", "", "the strictest", "", "", "no: too few negatives"] for name in unproven[:_MOST_ROWS]
-    ]
+    if unproven:
+        rows.append([f"none ({in_words(unproven)})", "", "", "the strictest", "", "", "no: too few negatives"])
     title = "Limits" if column is None else f"Limits by {column}"
     if delta is not None and all(each["guaranteed"] for each in document["limits"]):
         which = "those that are proven" if unproven else "all"
         title += f": {which} hold together with probability 1 - {delta:g}"
     head = ["limit", "tolerance", "negatives", "threshold", "FPR at most", "recall", "guaranteed"]
     print_rows(title, head, rows, numeric=range(1, 6))
-    if len(unproven) > _MOST_ROWS:
-        print(f"{len(unproven) - _MOST_ROWS:,} more segments that are not proven; --json has them all.")

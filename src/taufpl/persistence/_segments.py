@@ -49,6 +49,7 @@ class SegmentLabels:
 
     def texts(self) -> dict[str, float]:
         """The threshold of each text that is a label: 12, 012 and 12.0 are ways to write the same."""
+        # The text "missing" is read as no label is.
         known = {MISSING_LEVEL: self.missing, **self.limits.by_segment}
         ways = {text: name for name in known for text in _ways_to_write(name)}
         # What is itself the name of a segment is no way to write another.
