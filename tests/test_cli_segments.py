@@ -188,6 +188,19 @@ def test_every_model_keeps_its_segments(place, tmp_path, options):
     assert last_step(load_model(tmp_path / "m.skops").model).segments_.is_number
 
 
+@pytest.mark.parametrize(
+    "labels", [["10:00", "11:30"], [str(2**63 + 1), str(2**63 + 2)], ["2024-01-01T10:00", "2024-01-01 11:00"]]
+)
+def test_labels_of_csv_files_read_the_same_in_all_commands(labels, tmp_path):
+    for name, seed in (("train.csv", 0), ("new.csv", 1)):
+        rows = frame(seed, n=1500, m=200)
+        write(rows.assign(slot=np.resize(labels, len(rows))), tmp_path / name)
+    document = fit(tmp_path / "train.csv", tmp_path / "m.skops", "--tau", "0.1", "--score", "x0", "--segment", "slot")
+    assert [each["limit"] for each in document["limits"]] == sorted(labels)
+    done = succeed("predict", tmp_path / "m.skops", tmp_path / "new.csv", "-o", tmp_path / "o.csv", "--json").document
+    assert done["unseen_segments"]["n_rows"] == 0
+
+
 def test_models_of_python_name_their_column(place, tmp_path):
     rows = table(0)
     X, y = rows[[*NAMES, "country"]], rows["y"]

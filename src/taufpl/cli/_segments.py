@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Array
+from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._labels import read_levels
-from taufpl.cli._tables import arrow
+from taufpl.cli._tables import arrow, guess_type
 from taufpl.thresholding import MISSING_LEVEL, OTHERS
 
 
@@ -39,14 +40,17 @@ def refuse_beside_segment(model: str, threshold: str, budget: float | None) -> N
         raise CommandLineError("--alarms-per-day is for one threshold; with --segment give --tau and --tau-for.")
 
 
-def read_segment_column(table: Any, name: str | None) -> Array | None:
-    """The segment of each row of a table: numbers where the column has some, else canonical texts."""
-    if name is None:
-        return None
-    values, types = table.column(name), arrow().types
+def take_segments(file: DataFile, table: Any, name: str) -> tuple[Any, Array]:
+    """A table, and the segment of each row: numbers where the column has some, else canonical texts.
+
+    The column of a CSV file comes as the texts that later commands read, too. In the table it then has its type, since
+    it may be a feature.
+    """
+    texts, types = table.column(name), arrow().types
+    values, labels = guess_type(texts) if file.format == "csv" else texts, read_levels(texts)
     if types.is_floating(values.type) or (types.is_integer(values.type) and not values.null_count):
-        return np.asarray(values.to_numpy())
-    return read_levels(values)
+        labels = as_numbers(labels)
+    return table.set_column(table.column_names.index(name), name, values), labels
 
 
 def as_numbers(labels: Array) -> Array:

@@ -32,11 +32,19 @@ def arrow(module: str = "") -> Any:
     return require(f"pyarrow{module}", "cli", "to read tables")
 
 
-def read_table(file: DataFile) -> Any:
-    """A whole file as a pyarrow.Table, with the types that the values of all rows suggest."""
-    with _explaining(file):
+def read_table(file: DataFile, text: str | None = None) -> Any:
+    """A whole file as a pyarrow.Table, with the types that the values of all rows suggest.
+
+    One column of a CSV file can be read as the texts that stand there.
+    """
+    types = {}
+    if text is not None and file.format == "csv":
+        names = read_names(file)
+        check_names(file, names)
+        types = {name: arrow().string() if name == text else None for name in names}
+    with _explaining(file, types):
         if file.format == "csv":
-            table = _read_csv(file)
+            table = _read_csv(file, types)
         else:
             with _columnar(file) as (schema, batches):
                 table = arrow().Table.from_batches(batches(None, 1 << 16), schema)

@@ -18,7 +18,7 @@ from taufpl.cli._matrices import dense_where_full, read_matrix
 from taufpl.cli._own_scores import plan_scores
 from taufpl.cli._pipelines import FitOptions, FitRows, screen_for
 from taufpl.cli._row_reader import check_present, used_columns
-from taufpl.cli._segments import read_segment_column
+from taufpl.cli._segments import take_segments
 from taufpl.cli._tables import arrow, read_table
 from taufpl.preprocessing import ColumnPlan, plan_numbers, reasons_against
 
@@ -75,13 +75,15 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
     target = options.target
     if target is None:
         raise CommandLineError("--target is needed: the name of the column with the labels.")
-    table = read_table(file)
+    table, segments = read_table(file, options.segment), None
     for option, named in (("--drop", options.drop), *((option, (name,)) for option, name in _named(options))):
         names = [name for name in named if name is not None]
         check_present(file, table.column_names, names)
         if target in names:
             raise CommandLineError(f"{option} {target} is the target.")
     check_present(file, table.column_names, [target])
+    if options.segment is not None:
+        table, segments = take_segments(file, table, options.segment)
     y, positive = read_labels(file, target, table.column(target), options.positive)
     groups, times = (_values(file, table, name) for name in (options.group, options.time))
     if times is not None and times.dtype.kind not in "iufmM":
@@ -89,7 +91,7 @@ def _read_table(file: DataFile, options: FitOptions) -> SourceRows:
             f"{file.name}: column {options.time!r} holds texts, which do not sort by time. Write dates as 2024-12-31 "
             "or 2024-12-31 23:59:00, or give numbers."
         )
-    return SourceRows(file, table, y, positive, groups, times, read_segment_column(table, options.segment))
+    return SourceRows(file, table, y, positive, groups, times, segments)
 
 
 def _plan_table(source: SourceRows, options: FitOptions, train: RowIndices | None) -> tuple[Any, Layout]:
