@@ -1,5 +1,7 @@
 """Every command does what it says, from every format."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from cli_cases import FORMATS, NAMES, command, contents, frame, mixed, numbers, succeed, write
 from report_cases import embedded, part
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl.cli import _recalibrate
 from taufpl.metrics import fpr_upper_bound
 from taufpl.monitoring import FPRMonitor
 from taufpl.persistence import load_model, save_model
@@ -282,6 +285,41 @@ def test_recalibrate_mends_what_has_drifted(place, tmp_path):
     assert load_model(tmp_path / "mended.skops").header.training["recalibrated"]["n_negative"] == 500
     succeed("recalibrate", tmp_path / "mended.skops", tmp_path / "again.csv")
     assert load_model(tmp_path / "mended.skops").model.threshold_ != thresholds[0]
+
+
+def test_recalibrate_says_where_it_takes_all_rows_as_negatives(place, tmp_path):
+    fresh, call = frame(4), ("recalibrate", place / "quick.skops")
+    write(fresh.drop(columns="y"), tmp_path / "bare.csv")
+    done = succeed(*call, tmp_path / "bare.csv", "-o", tmp_path / "m.skops")
+    assert "bare.csv: no column 'y': all 650 rows are taken as negatives." in done.err
+    assert "all 650 rows are taken as negatives" in done.out
+    np.savez(tmp_path / "bare.npz", X=fresh[NAMES].to_numpy())
+    for data, n_negative in {"bare.npz": 650, "full.npz": 500, "full.svm": 500, "full.csv": 500}.items():
+        if data.startswith("full"):
+            write(fresh, tmp_path / data)
+        done = succeed(*call, tmp_path / data, "-o", tmp_path / "m.skops", "--json")
+        assert done.document["n_negative_used"] == n_negative
+        assert done.document["has_labels"] is (n_negative == 500) is ("taken as negatives" not in done.err)
+    write(fresh.rename(columns={"y": " Y"}), tmp_path / "case.csv")
+    before = contents(tmp_path)
+    done = command(*call, tmp_path / "case.csv", "-o", tmp_path / "m.skops")
+    assert (done.code, "but ' Y'. If it holds them, say --target ' Y'" in done.err) == (1, True)
+    assert contents(tmp_path) == before
+    succeed(*call, tmp_path / "case.csv", "--target", " Y", "-o", tmp_path / "m.skops")
+
+
+def test_recalibrate_does_not_replace_what_another_call_has_written(place, tmp_path, monkeypatch):
+    shutil.copy(place / "quick.skops", tmp_path / "m.skops")
+    choose = _recalibrate.LoadedModel.recalibrate
+
+    def meanwhile(*given):
+        (tmp_path / "m.skops").write_bytes(b"of another call")
+        return choose(*given)
+
+    monkeypatch.setattr(_recalibrate.LoadedModel, "recalibrate", meanwhile)
+    done = command("recalibrate", tmp_path / "m.skops", place / "new.csv")
+    assert (done.code, "another call has written it" in done.err) == (1, True)
+    assert (tmp_path / "m.skops").read_bytes() == b"of another call"
 
 
 def test_the_training_rows_do_not_calibrate(place):

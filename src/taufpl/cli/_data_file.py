@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import sys
 import zlib
@@ -64,6 +65,13 @@ def check_is_file(path: Path) -> None:
         raise ValueError(f"{path}: there is no such file.")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file in it.")
+
+
+def digest_of(path: Path) -> str:
+    """A digest of all bytes of a file."""
+    check_is_file(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def find_data_file(path: Path) -> DataFile:

@@ -11,7 +11,7 @@ from typing import Any
 
 from taufpl._files import write_whole
 from taufpl._records import plain, read_record
-from taufpl.cli._data_file import check_is_file
+from taufpl.cli._data_file import check_is_file, digest_of
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 
 Watch = FPRMonitor | SegmentMonitor
@@ -56,7 +56,7 @@ class MonitorState:
 
 def new_state(model: Path, event: str | None, by: str | None) -> MonitorState:
     """A state before the first call."""
-    return MonitorState(_digest(model), event, by, {}, 0, 0, 0, _now(), _now())
+    return MonitorState(digest_of(model), event, by, {}, 0, 0, 0, _now(), _now())
 
 
 def content_of(path: Path) -> bytes | None:
@@ -152,11 +152,6 @@ def _shown(value: Any) -> str:
 def _checksum(content: dict[str, Any]) -> str:
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _now() -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from taufpl.cli._budget import BUDGET
-from taufpl.cli._data_file import DataFile, find_data_file
+from taufpl.cli._data_file import DataFile, digest_of, find_data_file
 from taufpl.cli._enough import about, check_enough
 from taufpl.cli._errors import note
 from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
@@ -45,22 +46,28 @@ def recalibrate_command(
     """Choose the threshold anew from fresh negatives, with a guarantee; the scorer stays as it is.
 
     Where the file has the column with the labels, its negatives choose and its positives tell the recall. Without that
-    column all rows count as negatives. Where the model was fitted with --group, the file must have that column, too.
+    column all rows count as negatives, and the result says so. Where the model was fitted with --group, the file must
+    have that column, too.
     """
     file = find_data_file(negatives)
     path = output or model
     check_output(path, negatives)
+    digest = digest_of(model)
     loaded = open_model(model)
     before = loaded.head.threshold_
     with working(f"reading {negatives}"):
         rows = _reader(file, loaded, target).load()
+        unlabelled = _unlabelled(file, loaded, rows)
         scores = scores_record(file, loaded, rows)
         known = in_known_group(loaded, rows)
         if known.any():
             note(f"{file.name}: {known.sum():,} rows belong to groups that the model has seen, and are left out.")
             rows = rows.take(~known)
         fresh, n_seen = fresh_rows(file, loaded, rows)
-        _recalibrate(file, loaded, fresh, n_seen, path, restart, scores)
+        training = _recalibrate(file, loaded, fresh, n_seen, restart, scores)
+        if path.exists() and path.samefile(model) and digest_of(model) != digest:
+            raise ValueError(f"{model}: another call has written it meanwhile, and it stays so. Recalibrate it again.")
+        _save(loaded, path, training, fresh)
     found = loaded.head.evidence_
     found = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
     document = {
@@ -71,6 +78,7 @@ def recalibrate_command(
         "threshold_before": before,
         "threshold": loaded.head.threshold_,
         "n_seen_before": n_seen,
+        "has_labels": unlabelled is None,
         **limits_record(loaded.head),
     }
     facts = [
@@ -78,6 +86,7 @@ def recalibrate_command(
         *fpr_facts(document),
         ("recall", percent(document["recall_estimate"])),
         ("negatives used", f"{document['n_negative_used']:,}"),
+        *([] if unlabelled is None else [("labels", unlabelled)]),
         ("seen before", seen_before(n_seen)),
         ("guaranteed", guarantee_in_words(document, loaded.layout.segment)),
     ]
@@ -87,11 +96,45 @@ def recalibrate_command(
 
 
 def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader:
-    """A reader with labels, where the file has their column or one is named; of a matrix, where --target is given."""
-    if target is None and file.is_table and model.layout.target in read_names(file):
+    """A reader with labels, where the file has them, or --target names their column."""
+    needs_labels = target is not None
+    if target is None and file.is_table:
+        target = _label_column(file, model)
+    classes = None if target is None and file.is_table else model.classes
+    return RowReader(file, model.layout, classes, target, model.layout.group, needs_labels=needs_labels)
+
+
+def _label_column(file: DataFile, model: LoadedModel) -> str | None:
+    """The name of the column of labels, where the table has it; one that is spelled almost so is refused."""
+    names, target = read_names(file), model.layout.target
+    if target is None or target in names:
+        return target
+    features = {column.name for column in model.layout.columns}
+    for name in names:
+        if _folded(name) == _folded(target) and name not in features:
+            raise ValueError(
+                f"{file.name}: there is no column {target!r} with the labels, but {name!r}. If it holds them, say "
+                f"--target {shlex.quote(name)}; if not, give it another name."
+            )
+    return None
+
+
+def _folded(name: str) -> str:
+    """A name without spaces, in lower case."""
+    return "".join(name.split()).casefold()
+
+
+def _unlabelled(file: DataFile, model: LoadedModel, rows: RowBatch) -> str | None:
+    """What is told where the rows have no labels."""
+    if rows.labels is not None:
+        return None
+    lacking = "no y"
+    if file.is_table:
         target = model.layout.target
-    classes = None if target is None else model.classes
-    return RowReader(file, model.layout, classes, target, model.layout.group)
+        lacking = "no column of labels is named by --target" if target is None else f"no column {target!r}"
+    told = f"{lacking}: all {len(rows):,} rows are taken as negatives"
+    note(f"{file.name}: {told}.")
+    return told
 
 
 def _recalibrate(
@@ -99,11 +142,10 @@ def _recalibrate(
     model: LoadedModel,
     rows: RowBatch,
     n_seen: int | None,
-    path: Path,
     restart: bool,
     scores: dict[str, list[str]],
-) -> None:
-    """Choose the threshold and write the model, once there are enough negatives that it has not seen."""
+) -> dict[str, Any]:
+    """Choose the threshold, once there are enough negatives that the model has not seen; the header to write."""
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
     unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
     n_negative = check_enough(file, model.head, is_negative, rows.ids, unseen=unseen, restart=restart)
@@ -115,5 +157,10 @@ def _recalibrate(
     training["recalibrated"] = {"at": now, "n_negative": n_negative}
     if rows.ids is not None:
         training[GROUPS] = record_groups(rows.ids, model.training.get(GROUPS))
+    return training
+
+
+def _save(model: LoadedModel, path: Path, training: dict[str, Any], rows: RowBatch) -> None:
+    """Write the model, which has seen these rows, too."""
     seen = model.saved.seen
     save_model(model.model, path, training=training, seen=None if seen is None else seen.add(rows.X))

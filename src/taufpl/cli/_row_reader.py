@@ -60,6 +60,7 @@ class RowReader:
     target: str | None = None  # the column of a table that holds the labels
     id_column: str | None = None
     level_column: str | None = None  # a column of a table by whose levels rows are counted
+    needs_labels: bool = True  # whether a matrix without labels is refused, where labels are wanted
 
     def batches(self, rows: int = CHUNK_ROWS) -> Iterator[RowBatch]:
         """All rows in batches of at most `rows`; those of standard input as soon as they are there.
@@ -175,9 +176,9 @@ class RowReader:
         start = 0
         for matrix in stream_matrix(self.file, rows, n_columns, self.layout.zero_based):
             X, labels = self._fitting(matrix, n_columns, start), None
-            if self.classes is not None:
-                if matrix.y is None:
-                    raise ValueError(f"{self.file.name}: has no y, the labels of the rows.")
+            if self.classes is not None and matrix.y is None and self.needs_labels:
+                raise ValueError(f"{self.file.name}: has no y, the labels of the rows.")
+            if self.classes is not None and matrix.y is not None:
                 labels = match_labels(self.file, "y", matrix.y, self.classes, start)
             yield RowBatch(X, labels, None, start)
             start += matrix.X.shape[0]
