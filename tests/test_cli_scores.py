@@ -183,7 +183,10 @@ def test_groups_and_budgets(folder, tmp_path):
         (["--score", "fraud"], "--score fraud is the target"),
         (["--group", "model_score"], "--score model_score is the column of --group, too"),
         (["--segment", "model_score"], "--score model_score is the column of --segment, too"),
-        (["--score", "note"], "column 'note' must hold numbers, the scores; its first value is 'a'"),
+        (
+            ["--score", "note"],
+            "scores.csv, row 8: column 'note' must hold numbers, the scores; got 'late', of type string",
+        ),
         (["--score", "gap"], "column 'gap' has no finite number in 2 rows, first in row 4"),
         (["--tau", "0.0001"], "1,200 negatives are too few for the guarantee at tau 0.0001"),
         (
@@ -197,7 +200,7 @@ def test_groups_and_budgets(folder, tmp_path):
 def test_bad_uses_end_with_a_sentence(options, message, tmp_path):
     table = scores(0)
     gap = table["model_score"].where(table["case"] != 3).where(table["case"] != 8, np.inf)
-    write(table.assign(note=np.where(table["case"] % 2, "b", "a"), gap=gap), tmp_path / "scores.csv")
+    write(table.assign(note=np.where(table["case"] == 7, "late", "0.25"), gap=gap), tmp_path / "scores.csv")
     before = contents(tmp_path)
     done = command("fit", tmp_path / "scores.csv", "--target", "fraud", "--score", "model_score", *options,
                    "-o", tmp_path / "screen.skops")  # fmt: skip
@@ -219,6 +222,7 @@ def test_scores_need_a_table_and_a_column(folder, tmp_path):
     table = scores(3)
     table.loc[5, "model_score"] = np.nan
     write(table, tmp_path / "gap.csv")
-    done = command("predict", folder / "screen.skops", tmp_path / "gap.csv", "-o", tmp_path / "out.csv")
-    assert "1 of 1,320 are NaN or infinite, the first is nan in row 5" in done.err
+    for words in (("predict", "-o", tmp_path / "out.csv"), ("evaluate",), ("recalibrate", "-o", tmp_path / "m.skops")):
+        done = command(words[0], folder / "screen.skops", tmp_path / "gap.csv", *words[1:])
+        assert "gap.csv, row 6, column 'model_score': there is no score" in done.err
     assert not (tmp_path / "out.csv").exists()

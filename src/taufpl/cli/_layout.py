@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from taufpl._records import read_record
 from taufpl._types import RowIndices, Vector
 from taufpl.cli._tables import arrow, doubles_of, guess_type, timestamps_of
-from taufpl.estimators import NeymanPearsonClassifier, ScreeningClassifier, StackedScorer, last_step
+from taufpl.estimators import NeymanPearsonClassifier, ScoreScreen, ScreeningClassifier, StackedScorer, last_step
 from taufpl.persistence import ModelHeader
 from taufpl.preprocessing import ColumnPlan, TableEncoder, plan_numbers, plan_texts, seconds_of, unused
 
@@ -31,6 +31,7 @@ class Layout:
     group: str | None = None
     time: str | None = None
     segment: str | None = None  # the column with the labels of segments, where the model has limits by segment
+    score: str | None = None  # the column of scores that the threshold is on: no row may lack it
     n_rows: int = 0  # rows that ranges and missing values were counted on; 0 in older model files
 
     @property
@@ -94,7 +95,10 @@ def layout_of(header: ModelHeader, model: Any) -> Layout:
     """
     kept = header.training.get("layout")
     if kept is not None:
-        return _read_layout(kept)
+        layout = _read_layout(kept)
+        # Older files do not name the score.
+        is_score = isinstance(last_step(model), ScoreScreen) and layout.used
+        return replace(layout, score=layout.used[0].name) if is_score else layout
     encoders = _encoders(model)
     if encoders and all(each.columns_ for each in encoders):
         plans = zip(*(each.columns_ for each in encoders), strict=True)

@@ -11,6 +11,7 @@ from taufpl.cli._data_file import DataFile
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
 from taufpl.cli._layout import Layout
+from taufpl.cli._matrices import is_number
 from taufpl.cli._output import number
 from taufpl.cli._pipelines import FitOptions
 from taufpl.cli._tables import arrow, doubles_of
@@ -51,7 +52,9 @@ def plan_scores(file: DataFile, table: Any, options: FitOptions) -> tuple[Any, L
         for each in table.column_names
         if each != options.target
     )
-    layout = Layout(columns, options.target, group=options.group, segment=options.segment, n_rows=scores.size)
+    layout = Layout(
+        columns, options.target, group=options.group, segment=options.segment, score=name, n_rows=scores.size
+    )
     return frame_of(scores[:, np.newaxis], [name], {}), layout
 
 
@@ -59,8 +62,12 @@ def _read_scores(file: DataFile, name: str, values: Any) -> Vector:
     types = arrow().types
     kinds = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
     if not any(is_kind(values.type) for is_kind in kinds):
-        first = next(each for each in values.to_pylist() if each is not None)
-        raise ValueError(f"{file.name}: column {name!r} must hold numbers, the scores; its first value is {first!r}.")
+        texts = [(row, each) for row, each in enumerate(values.to_pylist(), 1) if each is not None]
+        row, first = next(((row, each) for row, each in texts if not is_number(each)), texts[0])
+        raise ValueError(
+            f"{file.name}, row {row:,}: column {name!r} must hold numbers, the scores; got {first!r}, of type "
+            f"{values.type}."
+        )
     scores = doubles_of(values.cast(arrow().uint8()) if types.is_boolean(values.type) else values)
     is_wrong = ~np.isfinite(scores)
     if is_wrong.any():

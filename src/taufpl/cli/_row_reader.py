@@ -164,6 +164,8 @@ class RowReader:
                 X = with_levels(batch.select([column.name for column in self.layout.used]).to_pandas(), self.layout)
             else:
                 X = frame_of_batches(self.file, [batch], self.layout, start)
+            if self.layout.score is not None:
+                _check_scored(self.file, self.layout.score, X, start)
             levels, segments = (
                 None if name is None else read_levels(batch.column(name))
                 for name in (self.level_column, self.layout.segment)
@@ -197,6 +199,16 @@ class RowReader:
         check_finite(self.file, names, dense, start)
         X = used_columns(dense, self.layout)
         return with_levels(X, self.layout) if isinstance(self.layout, FoundLayout) else X
+
+
+def _check_scored(file: DataFile, name: str, X: Any, start: int) -> None:
+    """Refuse rows without a score."""
+    lacks = np.flatnonzero(X[name].isna())
+    if lacks.size:
+        raise ValueError(
+            f"{file.name}, row {start + int(lacks[0]) + 1:,}, column {name!r}: there is no score. Leave such rows out, "
+            "or give them a score: what the scorer does not score, somebody has to decide."
+        )
 
 
 def _joined(parts: list[Array | None]) -> Array | None:
