@@ -8,7 +8,7 @@ import pytest
 from cli_cases import command, contents, frame, succeed, write
 from taufpl.datasets import load_spambase
 from taufpl.planning import alarm_budget, np_roc, precision_lower_bound
-from taufpl.thresholding import fpr_upper_bound
+from taufpl.thresholding import fpr_upper_bound, negatives_needed, sequence_negatives_needed
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,24 @@ def test_plan_tells_numbers_recall_and_draws_them(place):
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "no proof" in succeed("plan", "--tau", 0.001, "--negatives", 3000).out
     assert "recall, mean" in succeed(*line).out
+
+
+@pytest.mark.parametrize("looks", [4, "any"])
+def test_plan_needs_as_many_as_the_next_threshold_of_the_model(place, tmp_path, looks):
+    screen, new = tmp_path / "m.skops", place / "new.csv"
+    options = ("--target", "y", "--score", "x0", "--tau", 0.05, "--looks", looks, "-o", screen)
+    succeed("fit", place / "good.csv", *options)
+    plan = succeed("plan", screen, new, "--json").document
+    few = write(frame(3, n=plan["n_needed"] - 1, m=5), tmp_path / "few.csv")
+    # Where negatives grow, those of the fit are among them: too few is what a fit can have.
+    done = command("fit", few, *options) if looks == "any" else command("recalibrate", screen, few)
+    needed = int(re.search(r"([\d,]+) are needed", done.err)[1])
+    expected = sequence_negatives_needed(0.05, 0.05 / 2) if looks == "any" else negatives_needed(0.05, 0.05 / 4)
+    assert plan["looks"] == looks
+    assert (needed, expected) == (plan["n_needed"], plan["n_needed"])
+    assert f"needs {expected} negatives" in succeed("plan", screen, new).out
+    first = plan["all_choose"][0]
+    assert (first["n_threshold"], first["n_above"]) == (expected, 0)
 
 
 def test_a_budget_for_scores_of_your_own_rests_on_all_negatives(place):

@@ -16,10 +16,11 @@ from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import Json, PlannedDelta, PlannedTau, Target
-from taufpl.cli._output import check_output, confidence, percent, print_json, print_rows, working
+from taufpl.cli._output import check_output, confidence, looks_in_words, percent, print_json, print_rows, working
 from taufpl.cli._seen import counting_rows, fresh_rows, group_column, in_known_group
+from taufpl.estimators import next_threshold
 from taufpl.planning import LabelPlan, PlannedLabels, plan_labels
-from taufpl.thresholding import USUAL_DELTA
+from taufpl.thresholding import ANY, USUAL_DELTA
 
 # Who chooses the threshold by how many of the negatives.
 _WAYS = ("fit: about half are held out", "recalibrate: all")
@@ -45,7 +46,8 @@ def plan_command(
     """Plan how many negatives to label: what a proof needs, and what N, 2N and 10N of them bring.
 
     The fewer negatives choose the threshold, the more of the tolerance stays unused. With MODEL and DATA the plan tells
-    the recall that each number would give. It is about one threshold for all rows, not about models with segments.
+    the recall that each number would give; of a model with --looks it is about the next threshold. It is about one
+    threshold for all rows, not about models with segments.
     """
     if model is not None and data is None:
         raise CommandLineError("MODEL needs DATA, too: the recall is that of a model on labelled rows.")
@@ -55,19 +57,22 @@ def plan_command(
         if output.suffix.lower() != ".png":
             raise CommandLineError(f"{output}: the picture is written as .png.")
     scores: dict[str, Vector] = {}
+    looks: int | str = 1
     if model is not None and data is not None:
         loaded = open_model(model)
-        tau, delta = tau or loaded.tau, delta or loaded.delta
+        looks = loaded.head.looks
+        # Of a model with several thresholds over its life, the next one has a share of delta.
+        tau, delta = tau or loaded.tau, delta or (loaded.delta if looks == 1 else next_threshold(loaded.head)[0])
         scores = _scores(loaded, data, target)
-    plan = plan_labels(tau or _USUAL_TAU, delta or USUAL_DELTA, negatives, **scores)
+    plan = plan_labels(tau or _USUAL_TAU, delta or USUAL_DELTA, negatives, **scores, every_look=looks == ANY)
     if output is not None:
         with working(f"writing {output}"):
             _draw(plan, output)
     if as_json:
         counts = {f"n_{name}": each.size for name, each in scores.items()}
-        print_json({**asdict(plan), **counts, "output": None if output is None else str(output)})
+        print_json({**asdict(plan), "looks": looks, **counts, "output": None if output is None else str(output)})
     else:
-        _print(plan)
+        _print(plan, looks)
 
 
 def _scores(model: LoadedModel, data: Path, target: str | None) -> dict[str, Vector]:
@@ -103,7 +108,7 @@ def _draw(plan: LabelPlan, path: Path) -> None:
         figure.savefig(draft, dpi=120, format="png")
 
 
-def _print(plan: LabelPlan) -> None:
+def _print(plan: LabelPlan, looks: int | str) -> None:
     has_recall = plan.curve[0].recall is not None
     head = ["negatives", "by", "choose the threshold", "may be above", "tolerance in use, mean"]
     if has_recall:
@@ -113,7 +118,7 @@ def _print(plan: LabelPlan) -> None:
     ]
     print_rows(
         f"A proof of {percent(plan.tau)} at {confidence(plan.delta)} needs {plan.n_needed:,} negatives that choose the "
-        "threshold",
+        f"threshold{', those of earlier thresholds included' if looks == ANY else looks_in_words(looks)}",
         head,
         [_cells(each, way, has_recall) for each, way in pairs],
         numeric=(0, 2, 3, 4, 5),

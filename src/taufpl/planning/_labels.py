@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from taufpl._checks import check_count, check_delta, check_scores, check_tau
 from taufpl.estimators.strategies import Plan, held_out_size, most_held_out, snapped
 from taufpl.planning._expected_recall import RecallForecast
-from taufpl.thresholding import USUAL_DELTA, negatives_needed, order_rank
+from taufpl.thresholding import USUAL_DELTA
 
 # Numbers of negatives that a plan compares, as multiples of those at hand.
 MULTIPLES = (1, 2, 10)
@@ -62,7 +62,7 @@ class LabelPlan:
         The same where all of them choose it, as they do when a fitted scorer gets its threshold.
     curve : tuple of PlannedLabels
         More numbers, from `n_needed` on, where all of them choose, for the plot: the smallest with as many above the
-        threshold, since those between bring nothing.
+        threshold, since those between bring nothing (not at every look, where more will follow).
     """
 
     tau: float
@@ -80,6 +80,7 @@ def plan_labels(
     *,
     negative_scores: ArrayLike | None = None,
     positive_scores: ArrayLike | None = None,
+    every_look: bool = False,
 ) -> LabelPlan:
     """Plan how many negatives to label for a tolerance.
 
@@ -93,6 +94,9 @@ def plan_labels(
         Negatives at hand, n: the plan compares n, 2 n and 10 n. None for the number that a proof needs.
     negative_scores, positive_scores : array-like, default=None
         Scores of labelled rows that their scorer has not seen, to tell the recall that each number would give.
+    every_look : bool, default=False
+        Whether thresholds shall hold at every look at negatives that grow, as those of ``looks="any"`` do. Numbers of
+        negatives are then those of all looks so far.
 
     Returns
     -------
@@ -116,7 +120,8 @@ def plan_labels(
     [(10000, 4, 0.5), (20000, 12, 0.65), (100000, 83, 0.84)]
     """
     tau, delta = check_tau(tau), check_delta(delta)
-    needed = negatives_needed(tau, delta)
+    plan = Plan((tau,), delta, sequences=() if every_look else None)
+    needed = plan.n_needed
     n = needed if negatives is None else check_count("negatives", negatives, 1)
     if (negative_scores is None) != (positive_scores is None):
         raise ValueError("negative_scores and positive_scores go together: recall is that of both classes.")
@@ -126,33 +131,34 @@ def plan_labels(
         forecast = RecallForecast.from_scores(negative, check_scores("positive_scores", positive_scores))
 
     def planned(total: int, n_threshold: int) -> PlannedLabels:
-        return _planned(total, n_threshold, tau, delta, forecast)
+        return _planned(total, n_threshold, plan, forecast)
 
     sizes = [times * n for times in MULTIPLES]
-    points = np.geomspace(needed, max(sizes[-1], 30 * needed), _N_POINTS).round().astype(int)
+    points = np.geomspace(needed, max(sizes[-1], 30 * needed), _N_POINTS).round().astype(int).tolist()
+    if not every_look:
+        points = [snapped(each, (tau,), delta) for each in points]
     return LabelPlan(
         tau,
         delta,
         needed,
-        tuple(planned(total, _held_out(total, tau, delta)) for total in sizes),
+        tuple(planned(total, _held_out(total, plan)) for total in sizes),
         tuple(planned(total, total) for total in sizes),
-        tuple(planned(total, total) for total in sorted({snapped(each, (tau,), delta) for each in points.tolist()})),
+        tuple(planned(total, total) for total in sorted(set(points))),
     )
 
 
-def _held_out(total: int, tau: float, delta: float) -> int:
+def _held_out(total: int, plan: Plan) -> int:
     """How many of the negatives a fit holds out."""
-    plan = Plan((tau,), delta)
     return held_out_size(total, plan) if plan.n_needed <= most_held_out(total) else total // 2
 
 
-def _planned(total: int, n_threshold: int, tau: float, delta: float, forecast: RecallForecast | None) -> PlannedLabels:
-    rank = order_rank(n_threshold, tau, delta)
+def _planned(total: int, n_threshold: int, plan: Plan, forecast: RecallForecast | None) -> PlannedLabels:
+    (rank,), (tau,) = plan.guarantee.ranks(n_threshold), plan.taus
     if rank is None:
         return PlannedLabels(total, n_threshold, None, 0.0)
     above = n_threshold - rank
     share = (above + 1) / (n_threshold + 1) / tau
     if forecast is None:
         return PlannedLabels(total, n_threshold, above, share)
-    interval = forecast.interval(n_threshold, above, delta)
+    interval = forecast.interval(n_threshold, above, plan.bound_delta)
     return PlannedLabels(total, n_threshold, above, share, forecast.expect(n_threshold, above), interval)
