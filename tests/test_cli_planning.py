@@ -129,7 +129,7 @@ BAD = [
     (FIT + "--alarms-per-day 9 --volume 100 --threshold cross", 2, "which --threshold cross cannot prove"),
     (FIT + "--alarms-per-day 9 --volume 100 --group x0", 2, "counts rows"),
     (FIT + "--alarms-per-day 0 --volume 100", 2, "'--alarms-per-day'"),
-    (FIT + "--alarms-per-day 100 --volume 100", 1, "which no day can exceed"),
+    (FIT + "--alarms-per-day 100 --volume 100", 2, "100 must be less than --volume 100"),
     (FIT + "--alarms-per-day 100 --volume 1000", 1, "--base-rate states that of the traffic"),
     (FIT + "--alarms-per-day 25 --volume 10000 --base-rate 0.001", 1, "smallest budget that could be met is"),
     ("plan good.skops", 2, "MODEL needs DATA, too"),

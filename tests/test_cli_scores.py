@@ -194,7 +194,10 @@ def test_groups_and_budgets(folder, tmp_path):
             "scores.csv: 1,200 negatives are too few for the guarantee at tau 0.003 and delta 0.00416667, the share of "
             "one of 12 thresholds; 1,825 are needed",
         ),
-        (["--tau", "0.0001", "--segment", "case"], "scores.csv: no segment has enough negatives"),
+        (
+            ["--tau", "0.0001", "--segment", "case"],
+            "got 1,200 in 1320 segments. Collect more negatives, or raise tau or delta.",
+        ),
     ],
 )
 def test_bad_uses_end_with_a_sentence(options, message, tmp_path):

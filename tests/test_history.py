@@ -175,8 +175,8 @@ def test_diff_of_other_models(place, tmp_path):
 
 @pytest.mark.parametrize(("words", "code", "said"), [
     ("fit train.csv --target y --looks none -o out.skops", 2, "must be any, or how many thresholds"),
-    ("recalibrate looks_2.skops few.csv", 1, "delta=0.05 is spent: with looks=2"),
-    ("recalibrate looks_2.skops few.csv --restart", 1, "restart=True begins a new sequence"),
+    ("recalibrate looks_2.skops few.csv", 1, "delta=0.05 is spent: with --looks 2"),
+    ("recalibrate looks_2.skops few.csv --restart", 1, "--restart begins a new sequence"),
     ("recalibrate looks_any.skops shifted.csv", 1, "0 negatives that the model has not seen"),
     ("recalibrate looks_any.skops few.csv --restart", 1, "of the sequence together; 104 are needed"),
     ("info new.csv", 1, "new.csv cannot be loaded"),

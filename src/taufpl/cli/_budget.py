@@ -72,6 +72,10 @@ def request_budget(
         raise CommandLineError("--tau and --alarms-per-day exclude each other: the budget finds the tolerance.")
     if volume is None:
         raise CommandLineError("--alarms-per-day needs --volume, the number of rows a day.")
+    if alarms_per_day >= volume:
+        raise CommandLineError(
+            f"--alarms-per-day {alarms_per_day} must be less than --volume {volume}: no day has more alarms than rows."
+        )
     if options.threshold not in ("auto", "np"):
         raise CommandLineError(f"--alarms-per-day is a promise, which --threshold {options.threshold} cannot prove.")
     if options.group is not None:

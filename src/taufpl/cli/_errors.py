@@ -27,6 +27,16 @@ EXIT_CODES = (
 )
 # A word of a message that is longer than this is some field of a file, and is cut.
 _LONG_WORD = re.compile(r"\S{301,}")
+# Parameters that messages of the library name, and the options that they are here; some are no option.
+_OPTIONS = (
+    (r", (raise[^,.]*), or set insufficient='infinite'[^.]*", r", or \1"),
+    (r",? or set insufficient='infinite'[^.]*", ""),
+    (r"\bset threshold='cross' and leave order out", "give --threshold cross and no --time"),
+    (r"\bset threshold='(\w+)'", r"give --threshold \1"),
+    (r"(?<![\w/.=-])restart=True\b", "--restart"),
+    (r"(?<![\w/.=-])(looks|threshold|holdout)='(\w+)'", r"--\1 \2"),
+    (r"(?<![\w/.=-])(looks|holdout)=(\d[\d.]*\d|\d)", r"--\1 \2"),
+)
 
 
 class CommandLineError(ValueError):
@@ -112,10 +122,18 @@ def _sentence(error: BaseException) -> str:
         return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}."
     if isinstance(error, MemoryError):
         return "there is not enough memory for this. Give fewer rows or columns."
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = with_options(error) or type(error).__name__
     if isinstance(error, ImportError | OSError | ValueError):
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def with_options(message: Warning | BaseException | str) -> str:
+    """A message of the library on one line, with options of commands in the place of parameters."""
+    text = " ".join(str(message).split())
+    for parameter, option in _OPTIONS:
+        text = re.sub(parameter, option, text)
+    return text
 
 
 def note(text: str) -> None:
@@ -124,7 +142,7 @@ def note(text: str) -> None:
 
 
 def _note_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    note(" ".join(str(message).split()))
+    note(with_options(message))
 
 
 def _shortened(text: str) -> str:

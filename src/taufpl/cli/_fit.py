@@ -19,7 +19,7 @@ from taufpl._row_hashes import telling_hash
 from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._enough import about
-from taufpl.cli._errors import CommandLineError
+from taufpl.cli._errors import CommandLineError, with_options
 from taufpl.cli._layout import Layout
 from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
 from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
@@ -295,7 +295,7 @@ def _fit_noting(rows: FitRows, options: FitOptions) -> tuple[Any, list[str]]:
     with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
         warnings.simplefilter("always")
         fitted = fit(rows, options)
-    texts = [" ".join(str(each.message).split()) for each in caught if each.category is not ConvergenceWarning]
+    texts = [with_options(each.message) for each in caught if each.category is not ConvergenceWarning]
     return fitted, list(dict.fromkeys(texts))
 
 
