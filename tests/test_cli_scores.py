@@ -60,6 +60,10 @@ def test_low_scores_mirror_high_ones(folder, tmp_path):
     shown = succeed("info", tmp_path / "screen.skops", "--json").document
     assert shown["threshold"] == shown["history"][0]["threshold"] == low["threshold"]
     assert [each["threshold"] for each in shown["limits"]] == [low["threshold"]]
+    assert shown["flagged_scores"] == "below the threshold"
+    assert "below the threshold" in succeed("info", tmp_path / "screen.skops").out
+    differing = succeed("diff", folder / "screen.skops", tmp_path / "screen.skops", "--json").document["settings"]
+    assert differing["flagged_scores"] == {"old": "above the threshold", "new": "below the threshold"}
     succeed("predict", tmp_path / "screen.skops", tmp_path / "low.parquet", "-o", tmp_path / "out.csv")
     found = pd.read_csv(tmp_path / "out.csv")
     assert np.array_equal(found["decision"], -table["model_score"] < low["threshold"])

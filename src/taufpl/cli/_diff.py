@@ -27,8 +27,8 @@ from taufpl.estimators import steps_and_last
 
 # Entries of the record of a model that are compared one by one.
 _COMPARED = (
-    "model", "scorer", "preprocessing", "tau", "delta", "looks", "threshold_strategy", "target", "group", "time",
-    "segment", "n_negative", "n_positive",
+    "model", "scorer", "preprocessing", "tau", "delta", "looks", "threshold_strategy", "flagged_scores", "target",
+    "group", "time", "segment", "n_negative", "n_positive",
 )  # fmt: skip
 # What a fitted scorer has learned, whatever its class: nothing that a recalibration changes.
 _LEARNED = ("estimators_", "coef_", "support_vectors_", "dual_coef_", "gamma_")

@@ -17,6 +17,8 @@ from taufpl.planning import AlarmBudget
 from taufpl.thresholding import ANY, ThresholdRecord
 
 _VERSIONS = ("library_version", "sklearn_version", "numpy_version", "python_version", "format_version")
+# Which scores of a column of their own are positive, by higher_is_positive.
+_FLAGGED = {None: None, True: "above the threshold", False: "below the threshold"}
 # More columns than that are counted, not listed.
 _MOST_LISTED = 60
 
@@ -54,6 +56,7 @@ def model_record(model: LoadedModel) -> dict[str, Any]:
         "delta_left": None if looks == 1 else max(0.0, model.delta - spent),
         "threshold_strategy": training.get("threshold_strategy"),
         "threshold": head.threshold_,
+        "flagged_scores": _FLAGGED[getattr(head, "higher_is_positive", None)],
         **limits_record(head),
         "negative_label": model.classes[0],
         "positive_label": model.classes[1],
@@ -85,6 +88,7 @@ def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]
         ("preprocessing", ", ".join(document["preprocessing"]) or "none"),
         ("labels", f"{document['positive_label']} is looked for, {document['negative_label']} are the others"),
         ("fitted on", ", ".join(training) or "not known"),
+        *([("flagged scores", document["flagged_scores"])] if document["flagged_scores"] else []),
         ("threshold by", str(document["threshold_strategy"])),
         ("delta", _delta_in_words(document)),
         *[(name, str(document[name])) for name in ("target", "group", "time", "segment") if document[name]],
