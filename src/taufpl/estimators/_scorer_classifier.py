@@ -15,7 +15,7 @@ from taufpl.estimators._linear import input_rounding, score_rounding
 from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, mean_scores, scores_of
 from taufpl.estimators._reading import score_table
 from taufpl.estimators._segmented import SegmentedMixin
-from taufpl.estimators._steps import last_step
+from taufpl.estimators._steps import steps_and_last
 from taufpl.estimators._thresholded import forget
 from taufpl.estimators.strategies import STRATEGIES, Outcome, Plan, largest, limits_of
 from taufpl.operators import to_numpy
@@ -49,7 +49,7 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
 
     def _rounding(self, scale: float) -> float:
         """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
-        last = last_step(self.estimator_)
+        _, last = steps_and_last(self.estimator_)
         hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
         single = to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32
         self._input_rounding = input_rounding(scale + hidden) if hasattr(last, "coef_") else 0.0
