@@ -400,3 +400,13 @@ def test_ties_stay_ties_where_features_come_in_single_precision(kind):
     model, new = kind(tau=0.05, random_state=0).fit(tenths, y), np.arange(0, 1.05, 0.1).round(1)[:, np.newaxis]
     assert 0 < model.predict(new).sum() < 11
     np.testing.assert_array_equal(model.predict(new.astype(np.float32)), model.predict(new))
+
+
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+def test_a_column_far_from_zero_costs_no_recall():
+    rng = np.random.default_rng(0)
+    y = (rng.random(4000) < 0.2).astype(int)
+    near = rng.normal(size=(4000, 3)) + 1.5 * y[:, np.newaxis]
+    far = np.column_stack((near, 1e6 + rng.normal(size=4000)))
+    recalls = [TauFPLClassifier(0.05, random_state=0).fit(each, y).predict(each)[y == 1].mean() for each in (near, far)]
+    assert recalls[1] > recalls[0] - 0.05

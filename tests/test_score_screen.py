@@ -312,8 +312,21 @@ def test_ties_stay_ties_in_another_precision(widths, tau):
     rng = np.random.default_rng(0)
     known, new = np.round(rng.beta(1, 2, 5000), 1), np.round(rng.beta(1, 2, 50_000), 1)
     screen = ScoreScreen(tau=tau, pos_label=1).fit(known.astype(widths[0]), np.zeros(5000, int))
-    np.testing.assert_array_equal(screen.predict(new.astype(widths[1])), new > np.round(screen.threshold_, 1))
-    assert screen.threshold_ == np.round(screen.threshold_, 1)
+    for each in (new, new.astype("f4"), new.astype(widths[1])):
+        np.testing.assert_array_equal(screen.predict(each), new > np.round(screen.threshold_, 1))
+    assert screen.threshold_ == pytest.approx(np.round(screen.threshold_, 1), rel=1e-7)
+
+
+@pytest.mark.parametrize("steps", [30, 32, 2.0**16])
+def test_ties_of_single_precision_stay_below_the_threshold_everywhere(steps):
+    rng = np.random.default_rng(0)
+    single = (np.round(rng.beta(1, 2, 4000) * 30) / steps).astype("f4")
+    screen = ScoreScreen(tau=0.05, pos_label=1).fit(single, np.zeros(4000, int))
+    doubles = np.round(single.astype("f8") * steps) / steps
+    flagged = screen.predict(single)
+    for each in (single.astype("f8"), doubles):
+        np.testing.assert_array_equal(screen.predict(each), flagged)
+        np.testing.assert_array_equal(each > screen.threshold_, flagged)
 
 
 def test_masked_scores_are_refused():

@@ -78,7 +78,7 @@ def match_labels(file: DataFile, name: str, values: Any, classes: list[Any], fir
             row = first_row + int(np.argmax(codes == place)) + 1
             raise ValueError(
                 f"{file.name}, row {row:,}: the label {different[place]!r} in {name!r} is none of the model's, "
-                f"{classes[0]!r} and {classes[1]!r}."
+                f"{classes[0]!r} and {classes[1]!r}. Write labels as the model knows them."
             )
     meaning = np.array([*(known.get(text, MISSING) for text in texts), MISSING])
     return meaning[codes]

@@ -18,7 +18,6 @@ from taufpl.estimators._linear import (
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
-    input_rounding,
     score_rounding,
 )
 from taufpl.estimators._predictions import decisions_of, finite, linear_scores
@@ -279,9 +278,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
             self._keep_average(fitter)
         # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
         norm = table.norm_quantile(1.0 - 0.1 * tau)
-        size = norm * float(np.linalg.norm(self.coef_))
-        self._input_rounding = input_rounding(size)
-        self._keep_evidence(outcome, score_rounding(size))
+        self._hidden_terms = 0.0
+        self._keep_evidence(outcome, score_rounding(norm * float(np.linalg.norm(self.coef_))))
         return self
 
     def _is_automatic(self) -> bool:

@@ -222,14 +222,6 @@ def score_rounding(scale: float, dtype: Any = np.float64) -> float:
     return _ROUNDINGS * float(np.finfo(dtype).eps) * scale
 
 
-def input_rounding(scale: float) -> float:
-    """How far linear scores of this size may move when features come in single precision, where 0.1 is another number.
-
-    Trees split half way between values, and do not mind.
-    """
-    return float(np.finfo(np.float32).eps) * scale
-
-
 def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
     """Say how far the solver came."""
     warn_user(

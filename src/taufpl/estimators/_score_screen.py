@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -23,6 +24,7 @@ from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.strategies import Plan
 from taufpl.preprocessing import column_at, is_frame, read_column
+from taufpl.thresholding import Evidence
 
 
 class ScoreScreen(ScorerClassifier):
@@ -191,7 +193,18 @@ class ScoreScreen(ScorerClassifier):
         return 1.0 if self.higher_is_positive else -1.0
 
     def _raw_scores(self, X: Any) -> Vector:
-        return self._sign * self._numbers(in_memory(type(self).__name__, X)[0], reset=False)
+        raw = self._sign * self._numbers(in_memory(type(self).__name__, X)[0], reset=False)
+        limits = () if self.segments_ is None else self.segments_.evidence
+        thresholds = np.array([*self.thresholds_, *(each.threshold for each in limits)])
+        with np.errstate(over="ignore"):
+            single = thresholds.astype(np.float32).astype(np.float64)
+        # A score that is the threshold in single precision is tied with it.
+        for tie in np.flatnonzero(single > thresholds):
+            raw[raw == single[tie]] = thresholds[tie]
+        return raw
+
+    def _as_kept(self, evidence: Evidence) -> Evidence:
+        return replace(super()._as_kept(evidence), threshold=_above_its_ties(evidence.threshold))
 
     def _read_scores(self, scores: Vector, X: Any, y: Any, groups: Any, plan: Plan) -> tuple[ArrayTable, ArrayScores]:
         return super()._read_scores(scores, scores[:, np.newaxis], y, groups, plan)
@@ -223,7 +236,7 @@ class ScoreScreen(ScorerClassifier):
                 f"first is {numbers[row]:g} in row {row}. Leave those rows out, or give them a number: what the scorer "
                 "does not score, somebody has to decide."
             )
-        return _as_decimals(numbers)
+        return numbers
 
     def _at_position(self, X: Any, reset: bool) -> Any:
         """The column at the position `column` of a table, whose width is kept."""
@@ -278,20 +291,15 @@ class ScoreScreen(ScorerClassifier):
         return tags
 
 
-def _as_decimals(scores: Vector) -> Vector:
-    """Scores, those of single precision as the decimals that they stand for.
+def _above_its_ties(threshold: float) -> float:
+    """A threshold, or, where it is a number of single precision that stands for another, the end of what it stands for.
 
-    0.1 in single precision is a little more than 0.1. Where scores come in one precision when the threshold is chosen
-    and in another when it is used, those tied with it would turn positive at once.
+    0.1 in single precision is a little more than 0.1, and 0.7 a little less than 0.7.
     """
-    with np.errstate(over="ignore"):
-        single = scores.astype(np.float32)
-    is_single = (single == scores) & (np.rint(scores) != scores)
-    if not is_single.any():
-        return scores
-    decimals = scores.copy()
-    decimals[is_single] = single[is_single].astype(str).astype(np.float64)
-    return decimals
+    single = np.float32(threshold)
+    if not np.isfinite(single) or float(single) != threshold or float(str(single)) == threshold:
+        return threshold
+    return 0.5 * (threshold + float(np.nextafter(single, np.float32(np.inf))))
 
 
 def _wrong_columns(name: Any, names: list[Any]) -> str:

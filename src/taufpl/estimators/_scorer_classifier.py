@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from taufpl._types import Mask, Vector
 from taufpl.estimators._clone_fitter import known_positive
-from taufpl.estimators._linear import input_rounding, score_rounding
+from taufpl.estimators._linear import score_rounding
 from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, mean_scores, scores_of
 from taufpl.estimators._reading import score_table
 from taufpl.estimators._segmented import SegmentedMixin
@@ -52,7 +52,7 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
         _, last = steps_and_last(self.estimator_)
         hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
         single = to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32
-        self._input_rounding = input_rounding(scale + hidden) if hasattr(last, "coef_") else 0.0
+        self._hidden_terms = hidden if hasattr(last, "coef_") else None
         return score_rounding(scale + hidden, np.float32 if single else np.float64)
 
     def _raw_scores(self, X: Any) -> Any:

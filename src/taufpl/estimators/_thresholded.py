@@ -88,7 +88,7 @@ class ThresholdedMixin(ABC):
     thresholds_: Vector
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
-    _input_rounding: float = 0.0
+    _hidden_terms: float | None = None  # the size of the intercept of a linear score; None for other scores
     sequences_: tuple[NegativeSequence, ...] = ()
 
     @property
@@ -256,7 +256,10 @@ class ThresholdedMixin(ABC):
 
     def _as_kept(self, evidence: Evidence) -> Evidence:
         """Evidence as it is kept: the threshold raised by rounding, and the number of looks told."""
-        raised = evidence.threshold + self._score_rounding + self._input_rounding
+        raised = evidence.threshold + self._score_rounding
+        if self._hidden_terms is not None:
+            # Of scores near the threshold: neither a huge row nor a column far from 0 must decide this.
+            raised += _input_rounding(abs(evidence.threshold) + self._hidden_terms)
         return replace(evidence, threshold=raised, looks=self.looks)
 
 
@@ -278,6 +281,14 @@ def _warn_unproven(unproven: tuple[str, ...]) -> None:
             "Collect more of their negatives, raise their tolerance, or set insufficient='infinite': no alarms there.",
             TooFewNegativesWarning,
         )
+
+
+def _input_rounding(scale: float) -> float:
+    """How far linear scores of this size may move when features come in single precision, where 0.1 is another number.
+
+    Terms may be a few times as large as their sum. Trees split half way between values, and do not mind.
+    """
+    return 4.0 * float(np.finfo(np.float32).eps) * scale
 
 
 def forget(estimator: Any, *names: str) -> None:
