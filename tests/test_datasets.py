@@ -18,6 +18,7 @@ from taufpl.datasets import (
     load_spambase,
     make_scaling,
     make_screening,
+    make_text,
     upsample,
 )
 from taufpl.metrics import tpr_at_fpr
@@ -260,3 +261,38 @@ class TestScaling:
     def test_bad_numbers(self, change, message):
         with pytest.raises(ValueError, match=message):
             make_scaling(**({"n_samples": 10} | change))
+
+
+class TestText:
+    def test_rows_are_sparse_unit_and_seeded(self):
+        X, y = make_text(2000, 3000, random_state=3)
+        assert X.format == "csr"
+        assert X.has_canonical_format
+        assert (X.shape, y.sum()) == ((2000, 3000), 130)
+        np.testing.assert_allclose(X.power(2).sum(axis=1), 1.0)
+        again, same = make_text(2000, 3000, random_state=3)
+        assert (again != X).nnz == 0
+        np.testing.assert_array_equal(y, same)
+
+    def test_words_follow_zipf(self):
+        X, _ = make_text(20_000, 5000, topic_share=0.01, random_state=0)
+        documents = np.sort(np.bincount(X.indices, minlength=5000))[::-1]
+        # Rare enough words stand in a document once, so that their documents fall as 1 / (rank + 3.7).
+        fall = documents[100:130].mean() / documents[1000:1300].mean()
+        assert fall == pytest.approx(1150 / 115, rel=0.15)
+
+    def test_more_words_of_a_topic_tell_more(self):
+        recalls = []
+        for share in (0.05, 0.15, 0.5):
+            X, y = make_text(6000, 4000, topic_share=share, random_state=0)
+            scores = TauFPLRanker(tau=0.01, reg=0.1).fit(X[:4000], y[:4000]).decision_function(X[4000:])
+            recalls.append(tpr_at_fpr(y[4000:], scores, 0.01))
+        assert recalls[0] < recalls[1] - 0.1 < recalls[2] - 0.2
+        assert recalls[2] < 0.95  # one positive in ten has a topic of the negatives
+
+    @pytest.mark.parametrize(
+        "bad", [{"n_topics": 2}, {"n_features": 10}, {"topic_share": 1.0}, {"positive_share": 0.0}]
+    )
+    def test_bad_arguments(self, bad):
+        with pytest.raises(ValueError, match=f"{next(iter(bad))} must be"):
+            make_text(**{"n_samples": 50, **bad})

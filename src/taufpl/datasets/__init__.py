@@ -4,6 +4,7 @@ from taufpl.datasets._fetch import fetch_libsvm
 from taufpl.datasets._generate import make_scaling, make_screening, upsample
 from taufpl.datasets._registry import LIBSVM_DATASETS, DatasetInfo
 from taufpl.datasets._shipped import load_breast_cancer, load_heart, load_spambase
+from taufpl.datasets._text import make_text
 
 __all__ = [
     "LIBSVM_DATASETS",
@@ -14,5 +15,6 @@ __all__ = [
     "load_spambase",
     "make_scaling",
     "make_screening",
+    "make_text",
     "upsample",
 ]

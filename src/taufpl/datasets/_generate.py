@@ -1,4 +1,4 @@
-"""Generated data: repeated rows, and two seeded generators."""
+"""Generated tables: repeated rows, and two seeded generators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def upsample(X: Any, y: Any, factor: int, *, random_state: Seed = None) -> tuple
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     rows = np.tile(np.arange(n_samples), factor)
     if random_state is not None:
-        _as_generator(random_state).shuffle(rows)
+        as_generator(random_state).shuffle(rows)
     return safe_indexing(X, rows), safe_indexing(y, rows)
 
 
@@ -87,7 +87,7 @@ def make_screening(
     ((1000, 20), 100)
     """
     counts = [check_count("n_negative", n_negative, least=1), check_count("n_positive", n_positive, least=1)]
-    rng = _as_generator(random_state)
+    rng = as_generator(random_state)
     y = np.repeat([0, 1], counts)
     X = rng.normal(size=(y.size, check_count("n_features", n_features, least=7)))
     kind = rng.random(y.size)
@@ -150,10 +150,9 @@ def make_scaling(
     ((1000, 10000), 100000)
     """
     n_samples, n_features = check_count("n_samples", n_samples, least=2), check_count("n_features", n_features, least=1)
-    positive_share, density = _check_share("positive_share", positive_share), _check_share("density", density)
-    rng = _as_generator(random_state)
-    n_positive = min(max(round(positive_share * n_samples), 1), n_samples - 1)
-    y = rng.permutation(np.repeat([1, 0], [n_positive, n_samples - n_positive]))
+    density = _check_share("density", density)
+    rng = as_generator(random_state)
+    y = random_labels(rng, n_samples, positive_share)
     shift = separation * rng.choice([-1.0, 1.0], size=n_features) / np.sqrt(n_features)
     if density < 1.0:
         return _sparse_rows(rng, y, shift, max(round(density * n_features), 1)), y
@@ -173,7 +172,14 @@ def _sparse_rows(rng: np.random.Generator, y: Array, shift: Array, n_stored: int
     return csr_matrix((values.ravel(), columns.ravel(), starts), shape=(y.size, shift.size))
 
 
-def _as_generator(random_state: Seed) -> np.random.Generator:
+def random_labels(rng: np.random.Generator, n_samples: int, positive_share: float) -> Array:
+    """0 and 1 in random order, at least one of each."""
+    n_positive = min(max(round(_check_share("positive_share", positive_share) * n_samples), 1), n_samples - 1)
+    return rng.permutation(np.repeat([1, 0], [n_positive, n_samples - n_positive]))
+
+
+def as_generator(random_state: Seed) -> np.random.Generator:
+    """The source of random numbers that a seed stands for."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
     return np.random.default_rng(random_state)
