@@ -11,18 +11,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
-import subprocess
 import sys
-import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-Fit = Callable[[], Any]
+from turns import Fit, Version, serve
 
 
 def rows(m: int, n: int, d: int, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
@@ -113,52 +109,12 @@ def cases() -> dict[str, Callable[[], Fit]]:
     return found
 
 
-def serve() -> None:
-    """Fit what is asked for by name, line by line, and answer with the seconds that it took."""
-    warnings.simplefilter("ignore")
-    known = cases()
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever libraries print must not be taken for an answer
-    print(*known, sep="\t", file=answer, flush=True)
-    ready: dict[str, Fit] = {}
-    for line in sys.stdin:
-        name = line.strip()
-        if name not in ready:
-            ready = {name: known[name]()}
-            ready[name]()  # warm-up
-        began = time.perf_counter()
-        ready[name]()
-        print(time.perf_counter() - began, file=answer, flush=True)
-
-
-class Version:
-    """One version of the sources in a process of its own."""
-
-    def __init__(self, source: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve"],
-            env=os.environ | {"PYTHONPATH": source},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.names = self.ask("")
-
-    def ask(self, name: str) -> str:
-        """Send a name, if there is one, and return the next answer."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        if name:
-            print(name, file=self.process.stdin, flush=True)
-        return self.process.stdout.readline().strip()
-
-
 def compare(old: Version, new: Version, turns: int, only: str) -> None:
     print("| fit | before, s | after, s | after / before, median |\n|---|---|---|---|")
-    for name in old.names.split("\t"):
+    for name in old.names:
         if only not in name:
             continue
-        seconds = np.array([[float(version.ask(name)) for version in (old, new)] for _ in range(turns)])
+        seconds = np.array([[version.fit(name)[0] for version in (old, new)] for _ in range(turns)])
         before, after = np.median(seconds, axis=0)
         ratio = np.median(seconds[:, 1] / seconds[:, 0])
         print(f"| {name} | {before:.3f} | {after:.3f} | {ratio:.2f} |", flush=True)
@@ -166,7 +122,7 @@ def compare(old: Version, new: Version, turns: int, only: str) -> None:
 
 def main() -> None:
     if sys.argv[1:] == ["--serve"]:
-        serve()
+        serve(cases())
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old")
@@ -174,10 +130,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--only", default="", help="part of the names of the cases")
     arguments = parser.parse_args()
-    versions = [Version(os.path.abspath(source)) for source in (arguments.old, arguments.new)]
+    versions = [Version(__file__, source) for source in (arguments.old, arguments.new)]
     compare(*versions, arguments.turns, arguments.only)
     for version in versions:
-        version.process.terminate()
+        version.end()
 
 
 if __name__ == "__main__":
