@@ -38,7 +38,7 @@ from taufpl.kernels import make_kernel, partial_cholesky
 from taufpl.metrics import tpr_at_fpr
 from taufpl.thresholding import top_threshold
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "estimators" / "kernel"))
 from density_cases import CASES, bayes_recall, draw
 
 TAUS = (0.01, 0.05)

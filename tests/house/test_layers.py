@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "taufpl"
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "taufpl"
 
 # From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
 UTILITIES = ("_checks", "_extras", "_files", "_records", "_row_hashes", "_sklearn", "_types", "exceptions")

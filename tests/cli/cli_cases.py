@@ -63,7 +63,7 @@ def succeed(*arguments, code=0, **options):
 
 def commands_of(page):
     """The command lines that a page of the docs shows, as words without the name of the command."""
-    lines = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8").splitlines()
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("taufpl ")]
 
 

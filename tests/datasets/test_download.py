@@ -280,7 +280,7 @@ class TestFetch:
         code = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"
             "from taufpl.datasets import _registry, fetch_libsvm\n"
-            "from test_datasets_download import tiny\n"
+            "from test_download import tiny\n"
             "_registry._SETS['tiny'] = tiny()\n"
             "print('ready', flush=True)\n"
             "X, y = fetch_libsvm('tiny', data_home=sys.argv[2], base_url=sys.argv[3], return_X_y=True)\n"

@@ -14,12 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from boosting_cases import catboost, lightgbm, xgboost
 from persistence_cases import table
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
 from taufpl.estimators import StackedScorer
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
-from test_persistence_boost import catboost, lightgbm, xgboost
 
 
 def screen(candidates, **settings):

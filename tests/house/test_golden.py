@@ -9,7 +9,7 @@ import pytest
 
 from golden_cases import cases, measure
 
-GOLDEN = json.loads((Path(__file__).parent / "data" / "golden.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 CASES = {case.name: case for case in cases()}
 
 

@@ -212,7 +212,7 @@ def test_bad_uses_end_with_a_sentence(place, words, code, said, monkeypatch):
 
 
 def test_the_commands_of_the_how_to(tmp_path, monkeypatch):
-    page = Path(__file__).parents[1] / "docs" / "howto" / "a-year-of-operation.md"
+    page = Path(__file__).parents[2] / "docs" / "howto" / "a-year-of-operation.md"
     (source,) = re.findall(r"^>>> (def labelled.*?\n)(?=>>>)", page.read_text(encoding="utf-8"), re.M | re.S)
     names = {"np": np, "pd": pd}
     exec(source.replace("\n... ", "\n"), names)  # the rows of the page itself

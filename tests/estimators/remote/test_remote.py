@@ -288,7 +288,7 @@ def test_arrays_follow_x_where_scikit_learn_is_told_so():
     """In a process of its own: SciPy wants to know before it is imported."""
     pytest.importorskip("torch")
     assert isinstance(TauFPLRanker(0.1, 0.1).fit(tensor(X), Y).coef_, np.ndarray)
-    places = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    places = os.pathsep.join(sys.path)
     settings = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": places}
     done = subprocess.run([sys.executable, "-c", FOLLOWS], env=settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -357,7 +357,7 @@ def test_a_large_penalty_keeps_the_direction(reg):
 def test_the_page_on_gpus():
     """Its code runs, on whatever device there is."""
     torch = pytest.importorskip("torch")
-    page = Path(__file__).parents[1].joinpath("docs", "howto", "gpu.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[3].joinpath("docs", "howto", "gpu.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     exec(code if torch.cuda.is_available() else code.replace("cuda", "cpu"), {})
 

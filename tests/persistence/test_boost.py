@@ -7,21 +7,19 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
-from catboost import CatBoostClassifier
-from lightgbm import LGBMClassifier, early_stopping
+from lightgbm import early_stopping
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from xgboost import XGBClassifier, XGBRFClassifier
+from xgboost import XGBRFClassifier
 
+from boosting_cases import catboost, lightgbm, xgboost
 from persistence_cases import edit_arrays, guarded, rewrite, rows
 from taufpl import NeymanPearsonClassifier
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.persistence import load_model, save_model, to_onnx
 from taufpl.persistence.boosting import BoosterRecord, booster_trees
-
-N_TREES = 12
 
 
 def gaps(n, seed):
@@ -34,19 +32,6 @@ def gaps(n, seed):
 
 
 X, Y = gaps(1500, 0)
-
-
-def lightgbm(**settings):
-    return LGBMClassifier(**{"n_estimators": N_TREES, "n_jobs": 1, "verbose": -1, **settings})
-
-
-def xgboost(kind=XGBClassifier, **settings):
-    return kind(**{"n_estimators": N_TREES, "n_jobs": 1, **settings})
-
-
-def catboost(**settings):
-    fixed = {"n_estimators": N_TREES, "thread_count": 1, "verbose": False, "allow_writing_files": False}
-    return CatBoostClassifier(**fixed, **settings)
 
 
 SCORERS = {

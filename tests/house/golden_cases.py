@@ -1,6 +1,6 @@
 """Fits whose cost and answer must not change when the code below them does.
 
-    python tests/golden_cases.py > tests/data/golden.json
+    python tests/house/golden_cases.py > tests/house/golden.json
 
 writes down what the present code does. `test_golden.py` compares with it: passes and rounds within 10 %, the same
 optimum up to the certified gaps, the same counts behind a threshold. Write it anew only where a change of these figures

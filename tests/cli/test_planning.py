@@ -107,7 +107,7 @@ def test_a_budget_for_scores_of_your_own_rests_on_all_negatives(place):
 
 
 def test_the_commands_of_the_how_to_run(tmp_path, monkeypatch):
-    page = Path(__file__).resolve().parents[1] / "docs" / "howto" / "budgets.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "howto" / "budgets.md"
     lines = re.findall(r"^taufpl (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     X, y = load_spambase(return_X_y=True, as_frame=True)

@@ -93,7 +93,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_experiments_store import COLUMNS, ROWS, SETTINGS
+from test_store import COLUMNS, ROWS, SETTINGS
 from taufpl.experiments._trials import RoundsFile, RunSettings, Trial, run_trials
 
 def slow(trial, settings):
