@@ -1,9 +1,13 @@
-"""Memory and time of ``taufpl fit`` on a large CSV file.
+"""What the command takes: to start, and to fit on a large CSV file.
 
-    python benchmarks/command_line.py [--rows 1000000] [--columns 50] [--options "--model linear"] [--profile]
+    python benchmarks/command_line.py start [--repeats 7]
+    python benchmarks/command_line.py fit [--rows 1000000] [--columns 50] [--options "--model linear"] [--profile]
 
-Peak memory is that of the whole process, as a multiple of the parsed data: rows times columns times eight bytes. With
-``--profile`` it is run once more, and the functions with the most own time are listed.
+``start``: CPU seconds of processes that show help or import the package, the least of some rounds in turns, beside one
+that imports scikit-learn.
+
+``fit``: peak memory is that of the whole process, as a multiple of the parsed data: rows times columns times eight
+bytes. With ``--profile`` it is run once more, and the functions with the most own time are listed.
 """
 
 import argparse
@@ -80,13 +84,44 @@ def profile(path: Path, folder: Path, options: list[str]) -> list[tuple[str, int
     return sorted(rows, key=lambda row: -row[2])[:8]
 
 
+STARTS = {
+    "import sklearn": ["-c", "import sklearn"],
+    "import taufpl": ["-c", "import taufpl"],
+    "taufpl --version": ["-m", "taufpl.cli", "--version"],
+    "taufpl --help": ["-m", "taufpl.cli", "--help"],
+    "taufpl fit --help": ["-m", "taufpl.cli", "fit", "--help"],
+    "from taufpl import TauFPLClassifier": ["-c", "from taufpl import TauFPLClassifier"],
+}
+
+
+def cpu_seconds(line: list[str]) -> float:
+    """CPU time of a Python process, its end included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *line], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def start(n_repeats: int) -> None:
+    """Print what starts take."""
+    rounds = [{name: cpu_seconds(line) for name, line in STARTS.items()} for _ in range(n_repeats)]
+    least = {name: min(each[name] for each in rounds) for name in STARTS}
+    for name, seconds in least.items():
+        print(f"{name:40} {seconds:6.3f} s of CPU, {seconds / least['import sklearn']:5.2f} x import sklearn")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("start", "fit"), nargs="?", default="fit")
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--options", default="")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
+    if given.part == "start":
+        start(given.repeats)
+        return
     options = shlex.split(given.options)
     parsed = given.rows * given.columns * 8
     with tempfile.TemporaryDirectory() as name:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 
-def on_demand(package: str, module: str, names: Collection[str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package some of whose names are in a module that is loaded when one is asked for."""
+def on_demand(
+    package: str, sources: Mapping[str, Collection[str]], parts: Collection[str] = ()
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a package some of whose names are in modules that are loaded when one is asked for.
+
+    `sources` has the names by module, `parts` the package's own modules; what was loaded is kept in the package.
+    """
+    modules = {name: module for module, names in sources.items() for name in names}
 
     def load(name: str) -> Any:
-        if name not in names:
+        if name in parts:
+            return import_module(f"{package}.{name}")
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(module), name)
+        found = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
 
     return load
 

@@ -13,7 +13,18 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "taufpl"
 
 # From the bottom up. Anything not named here stands beside the layers: free to import them, imported by none.
-UTILITIES = ("_checks", "_extras", "_files", "_records", "_row_hashes", "_sklearn", "_types", "exceptions")
+UTILITIES = (
+    "_checks",
+    "_choices",
+    "_extras",
+    "_files",
+    "_records",
+    "_row_hashes",
+    "_sklearn",
+    "_types",
+    "_version",
+    "exceptions",
+)
 LAYERS = (
     "_kernels",
     "operators",

@@ -7,10 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from taufpl import __version__
-from taufpl.cli._compare import compare_command
-from taufpl.cli._demo import demo_command
-from taufpl.cli._diff import diff_command
 from taufpl.cli._errors import (
     BAD_COMMAND_LINE,
     EXIT_CODES,
@@ -19,16 +15,23 @@ from taufpl.cli._errors import (
     remember_debugging,
     termination_raises,
 )
-from taufpl.cli._evaluate import evaluate_command
-from taufpl.cli._export import ExportCommand, export_command
-from taufpl.cli._fit import FitCommand, fit_command
-from taufpl.cli._info import info_command
-from taufpl.cli._monitor import monitor_command
-from taufpl.cli._plan import plan_command
-from taufpl.cli._predict import predict_command
-from taufpl.cli._recalibrate import recalibrate_command
-from taufpl.cli._report import report_command
-from taufpl.cli._reproduce import reproduce_command
+from taufpl.cli.commands import (
+    ExportCommand,
+    FitCommand,
+    compare,
+    demo,
+    diff,
+    evaluate,
+    export,
+    fit,
+    info,
+    monitor,
+    plan,
+    predict,
+    recalibrate,
+    report,
+    reproduce,
+)
 
 app = typer.Typer(
     name="taufpl",
@@ -39,23 +42,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("fit", cls=FitCommand)(fit_command)
-app.command("compare")(compare_command)
-app.command("predict")(predict_command)
-app.command("evaluate")(evaluate_command)
-app.command("recalibrate")(recalibrate_command)
-app.command("monitor")(monitor_command)
-app.command("info")(info_command)
-app.command("diff")(diff_command)
-app.command("plan")(plan_command)
-app.command("report")(report_command)
-app.command("export", cls=ExportCommand)(export_command)
-app.command("demo")(demo_command)
-app.command("reproduce")(reproduce_command)
+app.command("fit", cls=FitCommand)(fit)
+app.command("compare")(compare)
+app.command("predict")(predict)
+app.command("evaluate")(evaluate)
+app.command("recalibrate")(recalibrate)
+app.command("monitor")(monitor)
+app.command("info")(info)
+app.command("diff")(diff)
+app.command("plan")(plan)
+app.command("report")(report)
+app.command("export", cls=ExportCommand)(export)
+app.command("demo")(demo)
+app.command("reproduce")(reproduce)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from taufpl import __version__
+
         print(f"taufpl {__version__}")
         raise typer.Exit
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from taufpl._records import read_record
 from taufpl._types import Array
-from taufpl.cli._errors import CommandLineError
 from taufpl.cli._output import confidence, percent, print_rows
 from taufpl.cli._pipelines import FitOptions
 from taufpl.estimators.strategies import most_held_out
@@ -58,31 +57,6 @@ class BudgetRequest:
             delta=options.delta,
             looks=options.looks,
         )
-
-
-def request_budget(
-    alarms_per_day: int | None, volume: int | None, base_rate: float | None, tau: float | None, options: FitOptions
-) -> BudgetRequest | None:
-    """The budget that the options ask for, if any; contradictions are refused."""
-    if alarms_per_day is None:
-        if volume is not None or base_rate is not None:
-            raise CommandLineError("--volume and --base-rate belong to --alarms-per-day, which is not given.")
-        return None
-    if tau is not None:
-        raise CommandLineError("--tau and --alarms-per-day exclude each other: the budget finds the tolerance.")
-    if volume is None:
-        raise CommandLineError("--alarms-per-day needs --volume, the number of rows a day.")
-    if alarms_per_day >= volume:
-        raise CommandLineError(
-            f"--alarms-per-day {alarms_per_day} must be less than --volume {volume}: no day has more alarms than rows."
-        )
-    if options.threshold not in ("auto", "np"):
-        raise CommandLineError(f"--alarms-per-day is a promise, which --threshold {options.threshold} cannot prove.")
-    if options.group is not None:
-        raise CommandLineError(
-            "--alarms-per-day counts rows, and with --group the guarantee is about one row of each group."
-        )
-    return BudgetRequest(alarms_per_day, volume, base_rate)
 
 
 def budget_record(budgets: Sequence[AlarmBudget], evidence: Sequence[Evidence]) -> dict[str, Any]:

@@ -4,68 +4,40 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from taufpl._files import write_whole
 from taufpl._types import Mask
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._nested import EvaluatedModel, Evaluation, evaluate
-from taufpl.cli._options import (
-    Data,
-    Delta,
-    Drop,
-    Effort,
-    Group,
-    Holdout,
-    Jobs,
-    Json,
-    Models,
-    Positive,
-    Seed,
-    Tau,
-    Threshold,
-    TrainingTarget,
-)
 from taufpl.cli._output import check_output, confidence, percent, print_json, print_rows, progress_bar, working
 from taufpl.cli._pipelines import FitOptions, effort_for
 from taufpl.cli._training import read_source
 from taufpl.report import render_comparison
-from taufpl.thresholding import USUAL_DELTA, fpr_upper_bound, share_interval, share_lower_bound, tolerance_verdict
-
-_USUAL_MODELS = "auto,linear,logistic,boosting,forest"
+from taufpl.thresholding import fpr_upper_bound, share_interval, share_lower_bound, tolerance_verdict
 
 
 def compare_command(
-    data: Data,
-    target: TrainingTarget = None,
-    tau: Tau = 0.01,
-    delta: Delta = USUAL_DELTA,
-    threshold: Threshold = "auto",
-    models: Models = _USUAL_MODELS,
-    effort: Effort = None,
-    folds: Annotated[
-        int, typer.Option("--folds", min=2, help="Parts of the rows, each scored by fits on the others.")
-    ] = 5,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="An HTML page to write, with a picture.", show_default="none")
-    ] = None,
-    positive: Positive = None,
-    drop: Drop = None,
-    group: Group = None,
-    holdout: Holdout = None,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    as_json: Json = False,
+    data: Path,
+    target: str | None,
+    tau: float,
+    delta: float,
+    threshold: str,
+    models: str,
+    effort: str | None,
+    folds: int,
+    output: Path | None,
+    positive: str | None,
+    drop: list[str] | None,
+    group: str | None,
+    holdout: float | None,
+    seed: int,
+    jobs: int,
+    as_json: bool,
 ) -> None:
-    """Fit several models on parts of a file, and say what each finds in the rest under the tolerance.
-
-    Each row is scored once by every model, fitted without it: columns, preprocessing, candidates and threshold
-    included. No model is written. FPR, the false-alarm rate, is the share of negatives that are flagged; recall is that
-    of positives.
-    """
+    """Run ``taufpl compare``."""
     names = list(dict.fromkeys(models.split(",")))
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, tau=tau, delta=delta,

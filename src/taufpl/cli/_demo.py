@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -18,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 from taufpl._extras import require
 from taufpl._files import written_whole
 from taufpl.cli._layout import Layout
-from taufpl.cli._options import Json
 from taufpl.cli._output import percent, print_json, print_rows, progress_bar, steps_within, working
 from taufpl.cli._pipelines import FitOptions, FitRows, fit, screen_for
 from taufpl.datasets import load_spambase
@@ -36,13 +34,10 @@ _GUARDED = "gradient boosting, guarded"
 
 
 def demo_command(
-    folder: Annotated[Path, typer.Option("-o", "--folder", help="Where pictures and report go.")] = Path("demo"),
-    as_json: Json = False,
+    folder: Path,
+    as_json: bool,
 ) -> None:
-    """Screen mail for spam at a tolerance of 1 %: six ways, on mail that none of them has seen.
-
-    One of them is what people do by hand: the threshold is the quantile of the scores that the training rows get.
-    """
+    """Run ``taufpl demo``."""
     require("matplotlib", "plot", "to draw the demo")
     folder.mkdir(parents=True, exist_ok=True)
     X, y = load_spambase(return_X_y=True, as_frame=True)

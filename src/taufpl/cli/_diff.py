@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import joblib
 import numpy as np
-import typer
 
 from taufpl._files import written_whole
 from taufpl._types import Labels, Mask, Vector
 from taufpl.cli._data_file import DataFile, find_data_file
-from taufpl.cli._errors import CommandLineError
 from taufpl.cli._formulas import guard_formulas
 from taufpl.cli._info import model_record, print_history
 from taufpl.cli._limits import limits_record
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import Json, Target
 from taufpl.cli._output import check_output, id_name, number, print_json, print_rows, working
 from taufpl.cli._row_reader import RowReader
 from taufpl.cli._tables import arrow, read_names
@@ -62,29 +59,15 @@ class Changes:
 
 
 def diff_command(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another one.")],
-    data: Annotated[
-        Path | None, typer.Argument(metavar="DATA", help="Rows: which of them change sides?", show_default=False)
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write all rows that change sides: .csv or .parquet.")
-    ] = None,
-    target: Target = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="A column to take along.", show_default="row numbers")
-    ] = None,
-    as_json: Json = False,
+    old: Path,
+    new: Path,
+    data: Path | None,
+    output: Path | None,
+    target: str | None,
+    id_column: str | None,
+    as_json: bool,
 ) -> None:
-    """Say what changed between two models, and on a file which rows change sides.
-
-    Settings, thresholds, columns, versions and history are compared; where NEW was made from OLD by recalibrate, that
-    is said. With DATA every row is decided by both, and those that change sides are counted, by label where DATA has
-    the column with the labels.
-    """
-    if data is None and (output or target or id_column):
-        given = "-o" if output else "--target" if target else "--id"
-        raise CommandLineError(f"{given} is about rows: give DATA, too.")
+    """Run ``taufpl diff``."""
     if output is not None:
         check_output(output, old, new, data)
         if output.suffix.lower() not in (".csv", ".parquet"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from taufpl.cli._by_level import LevelTally, print_levels, verdict_in_words
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import BaseRateRange, By, ChunkRows, Data, Json, Model, OtherDelta, ShareRange, Target
+from taufpl.cli._options import ShareRange
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
-from taufpl.cli._row_reader import CHUNK_ROWS, RowReader
+from taufpl.cli._row_reader import RowReader
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
 from taufpl.cli._unseen import Unseen
 from taufpl.estimators import ScoreScreen
@@ -34,23 +35,16 @@ from taufpl.thresholding import (
 
 
 def evaluate_command(
-    model: Model,
-    data: Data,
-    target: Target = None,
-    delta: OtherDelta = None,
-    base_rate: BaseRateRange = None,
-    by: By = None,
-    chunk_rows: ChunkRows = CHUNK_ROWS,
-    as_json: Json = False,
+    model: Path,
+    data: Path,
+    target: str | None,
+    delta: float | None,
+    base_rate: ShareRange | None,
+    by: str | None,
+    chunk_rows: int,
+    as_json: bool,
 ) -> None:
-    """Measure a model on labelled rows that it has not seen.
-
-    FPR, the false-alarm rate, is the share of negatives that the model flags; recall is that of positives. Exit code 3
-    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it. A model
-    with segments is judged by its limits, with bounds that hold for all of them together; segments that share a limit
-    are judged as one. With --by the rates of each level of a column follow, with bounds that hold for all levels
-    together; then exit code 3 says that the tolerance is provably broken in the verdict or in a level.
-    """
+    """Run ``taufpl evaluate``."""
     file, loaded = find_data_file(data), open_model(model)
     reader = loaded.labelled_reader(file, target, group_column(file, loaded), by)
     seen, unseen = SeenCounter(file, loaded), Unseen.by(loaded)

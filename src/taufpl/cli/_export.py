@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
-from typer.core import TyperCommand
 
 from taufpl._files import written_whole
 from taufpl._types import Array
@@ -19,7 +17,6 @@ from taufpl.cli._errors import CommandLineError
 from taufpl.cli._frames import frame_of
 from taufpl.cli._layout import FoundLayout, Layout
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import Model
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._row_reader import RowReader
 from taufpl.exceptions import ExportError
@@ -31,44 +28,17 @@ _STDOUT = Path("-")
 _SAMPLE = 512
 
 
-class ExportCommand(TyperCommand):
-    """A command whose ``--json`` may stand alone, as it does everywhere, or have a file after it."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Let a lone ``--json`` mean standard output."""
-        followers = [*args[1:], "--"]
-        given = [
-            "--json=-" if word == "--json" and follower.startswith("-") and follower != "-" else word
-            for word, follower in zip(args, followers, strict=True)
-        ]
-        return list(super().parse_args(ctx, given))
-
-
 def export_command(
-    model: Model,
-    onnx: Annotated[Path | None, typer.Option(help="Write the whole decision as an ONNX graph.")] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            "--json",
-            help="Write a linear model as JSON; alone or with - on stdout, beside --onnx or --sql a "
-            "description of what was done.",
-        ),
-    ] = None,
-    sql: Annotated[bool, typer.Option("--sql", help="Print a linear model as SQL.")] = False,
-    table: Annotated[str | None, typer.Option(help="Of --sql: a query over this table, not an expression.")] = None,
-    dialect: Annotated[str, typer.Option(help="Of --sql: ansi, mysql or tsql.")] = "ansi",
-    data: Annotated[Path | None, typer.Option(help="Of --onnx: rows on which the graph must agree.")] = None,
-    segment: Annotated[
-        str | None,
-        typer.Option(help="The column with the segments of rows.", show_default="that of the training data"),
-    ] = None,
+    model: Path,
+    onnx: Path | None,
+    to: Path | None,
+    sql: bool,
+    table: str | None,
+    dialect: str,
+    data: Path | None,
+    segment: str | None,
 ) -> None:
-    """Write a model in a form that other systems run: the whole decision, preprocessing and threshold included."""
-    if onnx is None and to is None and not sql:
-        raise CommandLineError("--onnx, --json or --sql is needed: the form to export to.")
-    if onnx is not None and sql:
-        raise CommandLineError("--onnx and --sql are two exports; ask for one.")
+    """Run ``taufpl export``."""
     for path in (onnx, to):
         if path is not None and path != _STDOUT:
             check_output(path, model, data)

@@ -9,45 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from sklearn.exceptions import ConvergenceWarning
-from typer.core import TyperCommand
 
 from taufpl._row_hashes import telling_hash
-from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets, request_budget
+from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._enough import about
 from taufpl.cli._errors import CommandLineError, with_options
 from taufpl.cli._layout import Layout
 from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
 from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
-from taufpl.cli._options import (
-    AlarmsPerDay,
-    Data,
-    Delta,
-    Drop,
-    Effort,
-    Group,
-    Holdout,
-    Jobs,
-    Json,
-    Looks,
-    LowerIsPositive,
-    ModelName,
-    MostPositives,
-    Penalty,
-    Positive,
-    Score,
-    Seed,
-    Segment,
-    TauFor,
-    TauOrBudget,
-    Threshold,
-    TrainingTarget,
-    Volume,
-)
+from taufpl.cli._options import SegmentTolerance
 from taufpl.cli._output import (
     check_output,
     confidence,
@@ -62,18 +36,16 @@ from taufpl.cli._output import (
     progress_bar,
     working,
 )
-from taufpl.cli._own_scores import refuse_beside_score, threshold_text
+from taufpl.cli._own_scores import threshold_text
 from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._reasons import training_negatives, typical_record
 from taufpl.cli._seen import GROUPS, NEGATIVES, record_groups
-from taufpl.cli._segments import refuse_beside_segment, tolerances_of
 from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step
 from taufpl.estimators.screening import watching
 from taufpl.estimators.strategies import STRATEGIES, at_other_tolerances
 from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.planning import AlarmBudget
-from taufpl.thresholding import USUAL_DELTA
 
 # Entries of the header of the model file that the document repeats.
 _OF_HEADER = (
@@ -84,77 +56,37 @@ _USUAL_TAU = 0.01
 # More columns than that are counted, not listed.
 _MOST_LISTED = 40
 
-# Groups of options in the help, in the order of the parameters.
-_PANELS = {
-    "Rows and columns": ("target", "positive", "drop", "group", "time_column"),
-    "Tolerance and threshold": ("tau", "delta", "threshold", "holdout", "looks"),
-    "Model": ("model", "effort", "reg", "seed", "jobs"),
-    "A tolerance for each segment": ("segment", "tau_for"),
-    "Scores of your own": ("score", "lower_is_positive"),
-    "A budget of alarms in the place of --tau": ("alarms_per_day", "volume", "base_rate"),
-}
-
-
-class FitCommand(TyperCommand):
-    """``fit``, whose help shows its many options in groups."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        panels = {name: panel for panel, names in _PANELS.items() for name in names}
-        for option in self.params:
-            if option.name in panels:
-                option.rich_help_panel = panels[option.name]  # type: ignore[attr-defined]
-
 
 def fit_command(
-    data: Data,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The model file to write, by custom .skops.")],
-    as_json: Json = False,
-    target: TrainingTarget = None,
-    positive: Positive = None,
-    drop: Drop = None,
-    group: Group = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option("--time", help="A column that says when a row came: the latest negatives choose the threshold."),
-    ] = None,
-    tau: TauOrBudget = None,
-    delta: Delta = USUAL_DELTA,
-    threshold: Threshold = "auto",
-    holdout: Holdout = None,
-    looks: Looks = "1",
-    model: ModelName = "auto",
-    effort: Effort = None,
-    reg: Penalty = "cv",
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    segment: Segment = None,
-    tau_for: TauFor = None,
-    score: Score = None,
-    lower_is_positive: LowerIsPositive = False,
-    alarms_per_day: AlarmsPerDay = None,
-    volume: Volume = None,
-    base_rate: MostPositives = None,
+    data: Path,
+    output: Path,
+    as_json: bool,
+    target: str | None,
+    positive: str | None,
+    drop: list[str] | None,
+    group: str | None,
+    time_column: str | None,
+    tau: float | None,
+    delta: float,
+    threshold: str,
+    holdout: float | None,
+    looks: str,
+    model: str,
+    effort: str | None,
+    reg: str,
+    seed: int,
+    jobs: int,
+    segment: str | None,
+    tau_for: list[SegmentTolerance] | None,
+    score: str | None,
+    lower_is_positive: bool,
+    alarms_per_day: int | None,
+    volume: int | None,
+    base_rate: float | None,
 ) -> None:
-    """Fit a model on a file and write it, with its preprocessing, to another.
-
-    Numbers are filled and scaled, texts become one feature a level, dates a few numbers; identifiers and constant
-    columns are left out. What was done is printed and kept in the model file. --model auto, the default, joins
-    boosting, forests and others, and prints how each stands at the tolerance.
-
-    --segment country gives every country a threshold, --score model_score chooses one for scores that the file has
-    already, and --alarms-per-day finds the tolerance that a budget allows.
-    """
+    """Run ``taufpl fit``."""
     if score is not None:
-        refuse_beside_score(model, threshold, effort, reg, holdout, drop, time_column)
         model, threshold = "score", "np"
-    elif lower_is_positive:
-        raise CommandLineError("--lower-is-positive is about the column of --score, which is not given.")
-    if reg != "cv" and model not in ("paper", "kernel"):
-        raise CommandLineError(f"--reg {reg} is the penalty of --model paper and kernel; --model {model} has none.")
-    tolerances = tolerances_of(segment, tau_for or ())
-    if segment is not None:
-        refuse_beside_segment(model, threshold, alarms_per_day)
     check_output(output, data)
     if time_column is not None and threshold != "auto" and not STRATEGIES[threshold].holds_out:
         able = " or ".join(["auto", *(name for name, strategy in STRATEGIES.items() if strategy.holds_out)])
@@ -163,12 +95,14 @@ def fit_command(
         )
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, time=time_column,
-        score=score, lower_is_positive=lower_is_positive, segment=segment, tau_for=tolerances,
+        score=score, lower_is_positive=lower_is_positive, segment=segment, tau_for=tuple(tau_for or ()),
         tau=_USUAL_TAU if tau is None else tau, delta=delta, looks=looks, threshold=threshold, model=model,
         effort=effort_for(effort, [model]), reg=reg,
         holdout="auto" if holdout is None else holdout, seed=seed, jobs=jobs,
     )  # fmt: skip
-    budget = request_budget(alarms_per_day, volume, base_rate, tau, options)
+    budget = None
+    if alarms_per_day is not None and volume is not None:
+        budget = BudgetRequest(alarms_per_day, volume, base_rate)
     document, layout = _fit_file(data, output, options, budget)
     print_result(document, as_json, f"{output}: {model}", _facts(document))
     if not as_json:

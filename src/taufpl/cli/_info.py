@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from taufpl._records import read_record
@@ -10,7 +11,6 @@ from taufpl.cli._budget import BUDGET, budget_promise
 from taufpl.cli._errors import note
 from taufpl.cli._limits import limits_record, print_limits
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import Json, Model
 from taufpl.cli._output import number, print_json, print_rows
 from taufpl.estimators import StackedScorer, steps_and_last
 from taufpl.planning import AlarmBudget
@@ -23,8 +23,11 @@ _FLAGGED = {None: None, True: "above the threshold", False: "below the threshold
 _MOST_LISTED = 60
 
 
-def info_command(model: Model, as_json: Json = False) -> None:
-    """Say what a model file holds: tolerance, thresholds and their evidence, history, columns, versions."""
+def info_command(
+    model: Path,
+    as_json: bool,
+) -> None:
+    """Run ``taufpl info``."""
     loaded = open_model(model)
     document = model_record(loaded)
     if as_json:

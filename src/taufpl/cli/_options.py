@@ -9,11 +9,15 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from taufpl.cli._pipelines import MODELS, USUAL_EFFORT
-from taufpl.estimators.screening import EFFORTS
-from taufpl.estimators.strategies import STRATEGIES
-from taufpl.thresholding import ANY, level_text
+from taufpl._choices import ANY, EFFORTS, THRESHOLDS
 
+# Models of the command: the stack, which does its own preprocessing; the rankings of this library; and scorers of
+# scikit-learn that get a threshold of this library.
+RANKINGS = ("linear", "paper", "kernel")
+MODELS = ("auto", *RANKINGS, "logistic", "boosting", "forest")
+USUAL_EFFORT = "normal"
+# Rows that are held in memory at a time.
+CHUNK_ROWS = 65_536
 # A guarantee at a tolerance takes more than 3 / tau negatives: below this one there are no such files.
 _LEAST_TAU = 1e-12
 
@@ -90,7 +94,10 @@ def _segment_tolerance(value: str) -> SegmentTolerance:
     name, equals, share = value.rpartition("=")
     if not equals or not name.strip():
         raise typer.BadParameter(f"must be a segment and its tolerance, such as EU=0.005; got {value!r}.")
-    return SegmentTolerance(level_text(name), _tolerance(share))
+    tau = _tolerance(share)
+    from taufpl.thresholding import level_text
+
+    return SegmentTolerance(level_text(name), tau)
 
 
 def _one_of(names: Iterable[str]) -> Callable[[str], str]:
@@ -143,7 +150,7 @@ def _option(name: str, what: str, parser: Any = _share, metavar: str = "SHARE", 
     return typer.Option(name, parser=parser, metavar=metavar, help=what, show_default=default)
 
 
-_THRESHOLDS = ("auto", *STRATEGIES)
+_THRESHOLDS = ("auto", *THRESHOLDS)
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, from taufpl fit.")]
 Data = Annotated[
@@ -182,7 +189,7 @@ Threshold = Annotated[
     _option(
         "--threshold",
         "How the threshold is chosen. auto: np, or cross with too few negatives. "
-        + " ".join(f"{name}: {strategy.summary}." for name, strategy in STRATEGIES.items()),
+        + " ".join(f"{name}: {summary}." for name, summary in THRESHOLDS.items()),
         _one_of(_THRESHOLDS),
         "|".join(_THRESHOLDS),
     ),

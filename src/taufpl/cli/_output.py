@@ -15,10 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from taufpl._choices import ANY
 from taufpl._files import draft_of
 from taufpl._records import plain
 from taufpl.cli._errors import note
-from taufpl.thresholding import ANY
 
 
 def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:

@@ -18,25 +18,6 @@ from taufpl.cli._tables import arrow, doubles_of
 from taufpl.preprocessing import ColumnPlan
 
 
-def refuse_beside_score(
-    model: str, threshold: str, effort: Any, reg: Any, holdout: Any, drop: Any, time: str | None
-) -> None:
-    """Refuse options of ``fit`` that mean nothing where there is nothing to fit but the threshold."""
-    unfitted, all_choose = "the scores are there, and no model is fitted", "all negatives choose the threshold"
-    given = {
-        f"--model {model}": (model != "auto", unfitted),
-        "--effort": (effort is not None, unfitted),
-        "--reg": (reg != "cv", unfitted),
-        "--holdout": (holdout is not None, all_choose),
-        f"--threshold {threshold}": (threshold not in ("auto", "np"), "the threshold is that with the guarantee, np"),
-        "--drop": (bool(drop), "all other columns are left out anyway"),
-        "--time": (time is not None, f"{all_choose}; give a file of the latest rows instead"),
-    }
-    for option, (is_given, why) in given.items():
-        if is_given:
-            raise CommandLineError(f"{option} means nothing with --score: {why}.")
-
-
 def plan_scores(file: DataFile, table: Any, options: FitOptions) -> tuple[Any, Layout]:
     """A frame of nothing but the scores, and the layout of the file; rows without a score are refused."""
     name = options.score

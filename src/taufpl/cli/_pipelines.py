@@ -17,6 +17,7 @@ from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, RowIndices
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout
+from taufpl.cli._options import RANKINGS, USUAL_EFFORT
 from taufpl.estimators import (
     KernelTauFPLClassifier,
     NeymanPearsonClassifier,
@@ -26,12 +27,6 @@ from taufpl.estimators import (
 )
 from taufpl.preprocessing import encoding_parts
 from taufpl.thresholding import OTHERS, USUAL_DELTA
-
-# Models of the command: the stack, which does its own preprocessing; the rankings of this library; and scorers of
-# scikit-learn that get a threshold of this library.
-RANKINGS = ("linear", "paper", "kernel")
-USUAL_EFFORT = "normal"
-MODELS = ("auto", *RANKINGS, "logistic", "boosting", "forest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from taufpl._extras import require
 from taufpl._files import written_whole
@@ -15,7 +13,6 @@ from taufpl._types import Vector
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import Json, PlannedDelta, PlannedTau, Target
 from taufpl.cli._output import check_output, confidence, looks_in_words, percent, print_json, print_rows, working
 from taufpl.cli._seen import counting_rows, fresh_rows, group_column, in_known_group
 from taufpl.estimators import next_threshold
@@ -29,28 +26,16 @@ _USUAL_TAU = 0.01
 
 
 def plan_command(
-    model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="A model file, to tell the recall.")] = None,
-    data: Annotated[
-        Path | None, typer.Argument(metavar="DATA", help="Labelled rows that the model has not seen.")
-    ] = None,
-    tau: PlannedTau = None,
-    delta: PlannedDelta = None,
-    negatives: Annotated[
-        int | None,
-        typer.Option("--negatives", min=1, help="Negatives at hand, N.", show_default="what a proof needs"),
-    ] = None,
-    target: Target = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="A picture to write, .png.")] = None,
-    as_json: Json = False,
+    model: Path | None,
+    data: Path | None,
+    tau: float | None,
+    delta: float | None,
+    negatives: int | None,
+    target: str | None,
+    output: Path | None,
+    as_json: bool,
 ) -> None:
-    """Plan how many negatives to label: what a proof needs, and what N, 2N and 10N of them bring.
-
-    The fewer negatives choose the threshold, the more of the tolerance stays unused. With MODEL and DATA the plan tells
-    the recall that each number would give; of a model with --looks it is about the next threshold. It is about one
-    threshold for all rows, not about models with segments.
-    """
-    if model is not None and data is None:
-        raise CommandLineError("MODEL needs DATA, too: the recall is that of a model on labelled rows.")
+    """Run ``taufpl plan``."""
     if output is not None:
         check_output(output, model, data)
         require("matplotlib", "plot", "to draw a plan")

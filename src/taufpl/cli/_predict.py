@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from taufpl._files import written_whole
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import note
 from taufpl.cli._formulas import guard_formulas
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import ChunkRows, Data, Json, Model
 from taufpl.cli._output import check_output, id_name, percent, print_result, working
 from taufpl.cli._reasons import ReasonColumns
-from taufpl.cli._row_reader import CHUNK_ROWS, RowBatch, RowReader
+from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._tables import arrow
 from taufpl.cli._unseen import Unseen
 
@@ -29,41 +27,16 @@ _SEGMENT = "segment"
 
 
 def predict_command(
-    model: Model,
-    data: Data,
-    output: Annotated[Path, typer.Option("-o", "--output", help="What to write: .csv or .parquet.")],
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="A column to take along.", show_default="row numbers")
-    ] = None,
-    guard: Annotated[
-        bool,
-        typer.Option(
-            "--guard-formulas/--no-guard-formulas",
-            help="In CSV, put an apostrophe before texts that a spreadsheet would run: those that begin with = + - @.",
-        ),
-    ] = True,
-    n_reasons: Annotated[
-        int,
-        typer.Option(
-            "--reasons",
-            min=0,
-            max=100,
-            metavar="N",
-            help="Add N reasons to each row that is decided positive.",
-        ),
-    ] = 0,
-    chunk_rows: ChunkRows = CHUNK_ROWS,
-    as_json: Json = False,
+    model: Path,
+    data: Path,
+    output: Path,
+    id_column: str | None,
+    guard: bool,
+    n_reasons: int,
+    chunk_rows: int,
+    as_json: bool,
 ) -> None:
-    """Score the rows of a file, and decide.
-
-    Writes one row a row: its number, from 1, or the column that --id names; score, which is measured from the
-    threshold, so that it is above 0 exactly where the decision is positive; and decision, one of the two labels. A
-    column of --id that is itself named score or decision is written as id_score or id_decision.
-
-    --reasons 3 adds reason_1 to reason_3: a column of the row, its value, and how far that raised the score above that
-    of negatives. They say what the model made of a row, not what caused anything.
-    """
+    """Run ``taufpl predict``."""
     file = find_data_file(data)
     check_output(output, data, model)
     if output.suffix.lower() not in (".csv", ".parquet"):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from taufpl.cli._budget import BUDGET
 from taufpl.cli._data_file import DataFile, digest_of, find_data_file
@@ -16,7 +15,6 @@ from taufpl.cli._enough import about, check_enough
 from taufpl.cli._errors import note
 from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
 from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._options import Json, Model, Target
 from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
 from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, scores_record, seen_before
@@ -29,26 +27,14 @@ _KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", BUDGET, 
 
 
 def recalibrate_command(
-    model: Model,
-    negatives: Annotated[Path, typer.Argument(metavar="NEGATIVES", help="Rows that the model has never seen.")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The model file to write.", show_default="MODEL is replaced")
-    ] = None,
-    restart: Annotated[
-        bool,
-        typer.Option(
-            "--restart", help="Of a model with --looks any: forget its negatives, for half of the delta left."
-        ),
-    ] = False,
-    target: Target = None,
-    as_json: Json = False,
+    model: Path,
+    negatives: Path,
+    output: Path | None,
+    restart: bool,
+    target: str | None,
+    as_json: bool,
 ) -> None:
-    """Choose the threshold anew from fresh negatives, with a guarantee; the scorer stays as it is.
-
-    Where the file has the column with the labels, its negatives choose and its positives tell the recall. Without that
-    column all rows count as negatives, and the result says so. Where the model was fitted with --group, the file must
-    have that column, too.
-    """
+    """Run ``taufpl recalibrate``."""
     file = find_data_file(negatives)
     path = output or model
     check_output(path, negatives)

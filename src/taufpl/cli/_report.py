@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from taufpl._extras import require
 from taufpl._types import Array
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._loaded_model import open_model
-from taufpl.cli._options import BaseRateRange, By, Data, Json, Model, Target
+from taufpl.cli._options import ShareRange
 from taufpl.cli._output import check_output, print_json, working
 from taufpl.cli._seen import SeenCounter, is_training_file
 from taufpl.cli._unseen import Unseen
@@ -19,25 +17,19 @@ from taufpl.report import write_report
 
 
 def report_command(
-    model: Model,
-    data: Data,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
-    target: Target = None,
-    volume: Annotated[float, typer.Option(min=0, help="Cases that are screened a day.")] = 10_000,
-    base_rate: BaseRateRange = None,
-    by: By = None,
-    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
-    examples: Annotated[int, typer.Option(min=0, max=500, help="Rows to show around the threshold; 0 for none.")] = 10,
-    is_new: Annotated[
-        bool, typer.Option("--new", help="Neither the model nor its threshold has seen these rows.")
-    ] = False,
-    as_json: Json = False,
+    model: Path,
+    data: Path,
+    output: Path,
+    target: str | None,
+    volume: float,
+    base_rate: ShareRange | None,
+    by: str | None,
+    title: str | None,
+    examples: int,
+    is_new: bool,
+    as_json: bool,
 ) -> None:
-    """Write a report on a model as one HTML file that needs nothing else.
-
-    A model with segments is judged by its limits; --by adds the rates of the levels of a column. Only with --new
-    the report may call the promise kept. Rows that the model has seen are recognised and left out.
-    """
+    """Run ``taufpl report``."""
     file = find_data_file(data)
     check_output(output, data, model)
     loaded = open_model(model)

@@ -19,10 +19,10 @@ from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
 from taufpl.cli._labels import match_labels, read_levels
 from taufpl.cli._layout import FoundLayout, Layout
 from taufpl.cli._matrices import LabelledMatrix, stream_matrix
+from taufpl.cli._options import CHUNK_ROWS
 from taufpl.cli._tables import arrow, check_names, parse_rows, read_names, stream_table
 from taufpl.preprocessing import as_kind, read_column
 
-CHUNK_ROWS = 65_536
 # More names than that are not listed one by one.
 _MOST_NAMES = 5
 

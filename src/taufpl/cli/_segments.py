@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from taufpl._types import Array
 from taufpl.cli._data_file import DataFile
-from taufpl.cli._errors import CommandLineError
 from taufpl.cli._labels import read_levels
 from taufpl.cli._tables import arrow, guess_type
-from taufpl.thresholding import MISSING_LEVEL, OTHERS
-
-
-def tolerances_of(segment: str | None, tau_for: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """The tolerances of ``--tau-for`` by canonical name, one a segment."""
-    if tau_for and segment is None:
-        raise CommandLineError("--tau-for is for --segment COLUMN, which says of which segment a row is.")
-    found: dict[str, float] = {}
-    for name, tau in tau_for:
-        if name == OTHERS:
-            raise CommandLineError(f"--tau-for {OTHERS}: --tau is the tolerance of all segments without their own.")
-        if name in found:
-            raise CommandLineError(f"--tau-for {name} is given twice.")
-        found[name] = tau
-    return tuple(found.items())
-
-
-def refuse_beside_segment(model: str, threshold: str, budget: float | None) -> None:
-    """Refuse options of ``fit`` that have no meaning with a threshold for each segment."""
-    if threshold not in ("auto", "np"):
-        raise CommandLineError(f"--segment is for --threshold auto or np; {threshold} has one threshold for all rows.")
-    if model == "kernel":
-        raise CommandLineError("--segment is not for --model kernel, which has one threshold for all rows.")
-    if budget is not None:
-        raise CommandLineError("--alarms-per-day is for one threshold; with --segment give --tau and --tau-for.")
+from taufpl.thresholding import MISSING_LEVEL
 
 
 def take_segments(file: DataFile, table: Any, name: str) -> tuple[Any, Array]:

@@ -54,4 +54,5 @@ __all__ = [
     "linear_scores",
 ]
 
-__getattr__ = deprecated(__name__, {"is_elsewhere": is_remote}, on_demand(__name__, "taufpl.operators.remote", __all__))
+_remote_names = on_demand(__name__, {"taufpl.operators.remote": __all__})
+__getattr__ = deprecated(__name__, {"is_elsewhere": is_remote}, _remote_names)

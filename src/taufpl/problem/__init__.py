@@ -37,4 +37,4 @@ __all__ = [
     "top_count",
 ]
 
-__getattr__ = on_demand(__name__, "taufpl.problem.remote", ("BlockRankingProblem",))
+__getattr__ = on_demand(__name__, {"taufpl.problem.remote": ["BlockRankingProblem"]})

@@ -112,4 +112,4 @@ __all__ = [
     "top_threshold",
 ]
 
-__getattr__ = on_demand(__name__, "taufpl.thresholding.remote", ("BlockSample",))
+__getattr__ = on_demand(__name__, {"taufpl.thresholding.remote": ["BlockSample"]})

@@ -21,9 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from taufpl._checks import check_count, check_delta, check_tau
-
-# Level of bounds and intervals where no delta is given.
-USUAL_DELTA = 0.05
+from taufpl._choices import USUAL_DELTA as USUAL_DELTA
 
 # Tails in floating point are good to about 1e-11 at n = 1e8, and to 1e-13 in closed form (j = 0).
 # Closer to delta than this, they do not decide.

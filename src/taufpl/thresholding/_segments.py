@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._checks import Scores, check_scores, check_tau, did_you_mean
+from taufpl._choices import OTHERS as OTHERS
 from taufpl._records import named_state, set_named_state
 from taufpl._types import Array, Mask, RowIndices, Vector
 from taufpl.thresholding._evidence import Evidence
@@ -28,8 +29,6 @@ from taufpl.thresholding._rules import Insufficient, OrderStatistic, no_alarms
 from taufpl.thresholding._sample import ArraySample
 from taufpl.thresholding._sequence import sequence_negatives_needed
 
-# The limit of segments that are too small for one of their own.
-OTHERS = "others"
 # Names in a message; of more, the number is told.
 _MOST_NAMES = 5
 

@@ -23,15 +23,13 @@ import numpy as np
 from scipy import special
 
 from taufpl._checks import Scores, check_count, check_delta, check_tau
+from taufpl._choices import ANY as ANY
 from taufpl._records import named_state, set_named_state
 from taufpl._row_hashes import telling_hash
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import USUAL_DELTA
 from taufpl.thresholding._rules import Insufficient, OrderStatistic, choose_from_too_few, evidence_at_rank
 from taufpl.thresholding._sample import Sample, ScoresLike, TopSample, as_sample
-
-# What `looks` is where the negatives grow, and thresholds hold at every look together.
-ANY = "any"
 
 _EPS = float(np.finfo(np.float64).eps)
 # Roundings of the terms of a logarithm that count against the threshold.

@@ -4,8 +4,8 @@ A strategy is written once, for rows wherever they are: it sees a `Table`, and a
 tables and scores others. It returns one or more models, whose mean score counts, and a threshold on that mean for each
 tolerance. The evidence for it rests on negatives that the model that scored them had not seen.
 
-To add a strategy, write it in a file of its own that enters it in `STRATEGIES`, and import that file here: the
-parameter `threshold` of all classifiers, fitted scorers and the command line take it from there.
+To add a strategy, write it in a file of its own that enters it in `STRATEGIES`, import that file here, and name it in
+`_choices.THRESHOLDS`: the parameter `threshold` of all classifiers, fitted scorers and the command take it from there.
 """
 
 # isort: off

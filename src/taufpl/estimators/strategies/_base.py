@@ -162,10 +162,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to choose the threshold: a function that divides a table, fits, and chooses; with a line for help texts."""
+    """A way to choose the threshold: a function that divides a table, fits, and chooses."""
 
     run: Callable[[Fitter, Table, Plan], Outcome]
-    summary: str
     # Whether it aims at P(FPR > tau) <= delta, by proof or by measurement: exact copies among the rows void that, and a
     # fitted scorer then gets the order statistic with the guarantee.
     promises: Callable[[Plan], bool] = lambda plan: True

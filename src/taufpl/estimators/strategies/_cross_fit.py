@@ -63,4 +63,4 @@ def _cross_fit_fold(
     return [top[top > lowest] for top in tops], [each.size for each in samples], float(np.abs(ends).max())
 
 
-STRATEGIES["cross"] = Strategy(cross_fit, "all rows, corrected by folds; measured, not proven")
+STRATEGIES["cross"] = Strategy(cross_fit)

@@ -195,4 +195,4 @@ def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:
     )
 
 
-STRATEGIES["np"] = Strategy(hold_out, "held-out negatives choose, with a guarantee", holds_out=True)
+STRATEGIES["np"] = Strategy(hold_out, holds_out=True)

@@ -85,7 +85,6 @@ def _rescaled(evidence: Evidence, spans: list[Span]) -> float:
 
 STRATEGIES["oob"] = Strategy(
     out_of_bootstrap,
-    "the paper's mean over random rounds",
     promises=lambda plan: plan.delta is not None,
     rule=round_rule,
 )

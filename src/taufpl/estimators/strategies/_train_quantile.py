@@ -51,6 +51,4 @@ def _train_thresholds(scores: Sample, taus: tuple[float, ...]) -> list[float]:
     return [TrainQuantile(tau).choose(scores).threshold for tau in taus]
 
 
-STRATEGIES["train"] = Strategy(
-    train_quantile, "the quantile of the training negatives, optimistic", promises=lambda plan: False
-)
+STRATEGIES["train"] = Strategy(train_quantile, promises=lambda plan: False)
