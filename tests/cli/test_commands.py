@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from cli_cases import FORMATS, NAMES, command, contents, frame, mixed, numbers, succeed, write
-from report_cases import embedded, part
+from report_cases import embedded, part, rows as table_rows, section
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.cli import _recalibrate
 from taufpl.metrics import fpr_upper_bound
@@ -348,7 +348,8 @@ def test_report_knows_the_training_rows(place, tmp_path):
     assert done.document["trained_on"] is False
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Cards" in page
-    assert "city" in page
+    assert "city = " in page
+    assert "categories__" not in page
 
 
 def test_export_in_three_forms(place, tmp_path):
@@ -436,7 +437,19 @@ def test_rows_without_a_label_are_left_out(place, tmp_path):
     done = succeed("evaluate", place / "quick.skops", tmp_path / "gaps.csv", "--json")
     assert done.document["n_negative"] + done.document["n_positive"] == len(table) - 10
     assert "10 rows without a label" in done.err
-    succeed("report", place / "quick.skops", tmp_path / "gaps.csv", "-o", tmp_path / "r.html")
+    # Rows keep their numbers in the file, which are those of predict; a column may name them instead.
+    predicted = tmp_path / "p.csv"
+    succeed("predict", place / "quick.skops", tmp_path / "gaps.csv", "-o", predicted)
+    scores = pd.read_csv(predicted).set_index("row")["score"]
+    table["case"] = [f"case-{number}" for number in scores.index]
+    write(table, tmp_path / "gaps.csv")
+    for options in ((), ("--id", "case")):
+        succeed("report", place / "quick.skops", tmp_path / "gaps.csv", "-o", tmp_path / "r.html", *options)
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        lines = table_rows(section(page, "examples"))
+        shown = [float(line[1].replace("−", "-")) for line in lines]
+        assert shown == pytest.approx([scores[int(line[0].removeprefix("case-"))] for line in lines], rel=1e-2)
+        assert ("Row of gaps.csv, from 1" in page, "case-" in page) == (not options, bool(options))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.stats import beta, binom
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -16,8 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from report_cases import embedded, guarded, linear_model, part, plain, rows, screening, section
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
 from taufpl.metrics import tpr_at_fpr
+from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 from taufpl.report import render_report
-from taufpl.report._features import features_of
+from taufpl.report._features import features_of, reasons_for
 from taufpl.report._format import amount, rate
 from taufpl.report._novelty import count_shared
 from taufpl.report._rates import slider_taus
@@ -267,12 +271,31 @@ def test_weights_are_coefficients_times_deviations(linear):
     assert [name for name, _ in found.heaviest(2)] == [["a", "b", "c"][i] for i in order[:2]]
 
 
+def moved(subject, features, places, n=3):
+    """How far the reasons of rows moved their scores, all reasons of a row together."""
+    found = reasons_for(subject, features, None, np.array(places), n)
+    return [sum(by for _, by in own) for own in found]
+
+
+def above_negatives(subject, places):
+    return subject.scores[list(places)] - subject.negative.mean()
+
+
 def test_reasons_add_up_to_the_score(linear):
-    subject = score_rows(linear, X, Y)
+    subject, places = score_rows(linear, X, Y), (0, 17, 4200)
     found = features_of(subject, None)
-    for row in (0, 17, 4200):
-        moved = sum(by for _, by in found.reasons(row, 3))
-        assert moved == pytest.approx(subject.scores[row] - subject.scores.mean(), rel=1e-9)
+    assert moved(subject, found, places) == pytest.approx(above_negatives(subject, places), rel=1e-9)
+
+
+def test_reasons_of_texts_are_words():
+    rng = np.random.default_rng(0)
+    words = np.array(["cash", "win", "meet", "noon", "lunch", "report"])
+    texts = [" ".join(rng.choice(words[: 3 if spam else None], 4)) for spam in Y]
+    model = NeymanPearsonClassifier(make_pipeline(TfidfVectorizer(), LogisticRegression()), 0.1, random_state=0)
+    subject = score_rows(model.fit(texts, Y), texts, Y)
+    found = features_of(subject, None)
+    assert {name for name, _ in found.heaviest(9)} == {*words}
+    assert moved(subject, found, (3, 4200), 6) == pytest.approx(above_negatives(subject, (3, 4200)))
 
 
 def test_sparse_rows_give_the_same_report(linear):
@@ -301,20 +324,58 @@ def test_mean_of_rounds_of_any_scorer():
     found = features_of(score_rows(model, X, Y), ["a", "b", "c"])
     each = [m[-1].coef_[0] * m[:-1].transform(X).std(axis=0) for m in model.estimators_]
     assert found.weights == pytest.approx(np.mean(each, axis=0))
-    assert sum(by for _, by in found.reasons(3, 3)) == pytest.approx(
-        score_rows(model, X, Y).scores[3] - score_rows(model, X, Y).scores.mean()
-    )
+    subject = score_rows(model, X, Y)
+    assert moved(subject, found, [3]) == pytest.approx(above_negatives(subject, [3]))
 
 
-def test_other_scorers_show_importances_or_say_that_there_are_none():
-    forest = NeymanPearsonClassifier(RandomForestClassifier(5, random_state=0), 0.05, random_state=0).fit(X, Y)
-    page = render_report(forest, X, Y)
-    assert "Importances as the scorer reports them" in plain(page)
-    assert features_of(score_rows(forest, X, Y), None).weights == pytest.approx(forest.estimator_.feature_importances_)
+def test_other_scorers_show_the_recall_that_is_lost_without_a_column():
+    """Only the first feature says anything: without it, recall is about the false-alarm rate."""
     bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, Y)
-    page = render_report(bayes, X, Y)
-    assert "neither linear weights nor importances" in plain(page)
-    assert "Moved most by" not in plain(page)
+    page = render_report(bayes, X, Y, feature_names=["amount", "age", "hour"])
+    assert "measured on these rows" in plain(page)
+    subject = score_rows(bayes, X, Y)
+    found = features_of(subject, None)
+    recall = np.mean(subject.is_flagged[Y == 1])
+    assert found.kind == "recall here"
+    assert recall - 0.15 < found.weights[0] < recall
+    assert np.abs(found.weights[1:]).max() < 0.1
+    assert rows(section(page, "features"))[0][0] == "amount"
+    assert re.search(r"amount = [\d.]+ \+", rows(section(page, "examples"))[0][5])
+
+
+def test_importances_are_those_of_the_scorer_where_no_positive_raises_an_alarm():
+    forest = NeymanPearsonClassifier(RandomForestClassifier(5, random_state=0), 0.05, random_state=0).fit(X, Y)
+    harmless, labels = X[Y == 0], Y[Y == 0]
+    assert "Importances as the scorer reports them" in plain(render_report(forest, harmless, labels))
+    found = features_of(score_rows(forest, harmless, labels), None)
+    assert found.weights == pytest.approx(forest.estimator_.feature_importances_)
+    bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, Y)
+    assert "cannot be told" in plain(render_report(bayes, harmless, labels))
+
+
+def test_features_are_called_by_column_and_level():
+    rng = np.random.default_rng(0)
+    n = Y.size
+    frame = pd.DataFrame(
+        {
+            "amount": np.where(rng.random(n) < 0.1, np.nan, X[:, 0]),
+            "city": np.where(rng.random(n) < 0.2 + 0.5 * Y, "O'Hare", np.where(rng.random(n) < 0.01, "Ely", "x__y")),
+            "created": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
+        }
+    )
+    parts = [("categories", LevelEncoder(min_frequency=100), ["city"])]
+    parts += [("numbers", make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["amount"])]
+    parts += [("dates", make_pipeline(DateEncoder(), StandardScaler()), ["created"])]
+    for encoder in (ColumnTransformer(parts), TableEncoder()):
+        scorer = make_pipeline(encoder, LogisticRegression())
+        model = NeymanPearsonClassifier(scorer, 0.05, random_state=0).fit(frame, Y)
+        names = {name for name, _ in features_of(score_rows(model, frame, Y), None).heaviest(20)}
+        assert {"amount", "amount is missing", "city = O'Hare", "city = x__y", "created: weekday"} < names
+        assert ("city is rare" in names) == isinstance(encoder, ColumnTransformer)
+        assert not [name for name in names if "numbers__" in name or "city_" in name]
+        reasons = " ".join(line[5] for line in rows(section(render_report(model, frame, Y), "examples")))
+        assert "city = O'Hare +" in reasons
+        assert "__" not in reasons.replace("x__y", "")
 
 
 def test_score_means_score_minus_threshold(linear):
@@ -348,6 +409,25 @@ def test_examples_are_the_nearest_rows(linear):
     assert "case-" in section(page, "examples")
     assert len(rows(section(page, "examples"))) == 4
     assert 'id="examples"' not in render_report(linear, X, Y, n_examples=0)
+
+
+def test_examples_are_called_by_the_ids_that_are_given(linear):
+    assert "numbered from 0" in plain(render_report(linear, X, Y))
+    ids = pd.Series([f"case-{i}" for i in range(Y.size)], name="case_id")
+    expected = [line[0] for line in rows(section(render_report(linear, X, Y), "examples"))]
+    page = render_report(linear, X, Y, ids=ids)
+    assert [line[0] for line in rows(section(page, "examples"))] == [f"case-{name}" for name in expected]
+    assert "case_id Score Raw score" in plain(page)
+    assert "numbered" not in plain(page)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    fitted = TauFPLRanker(0.02, tau_scale=9.0).fit(frame, Y)
+    expected = [line[0] for line in rows(section(render_report(fitted, frame, Y), "examples"))]
+    shown = rows(section(render_report(fitted, frame, Y, ids="b"), "examples"))
+    assert shown[0][0] == str(X[int(expected[0]), 1])
+    with pytest.raises(ValueError, match="'d' is no column of X"):
+        render_report(fitted, frame, Y, ids="d")
+    with pytest.raises(ValueError, match="one id a row of X, 4300; got 3"):
+        render_report(linear, X, Y, ids=[1, 2, 3])
 
 
 # Training rows

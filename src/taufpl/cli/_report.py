@@ -7,7 +7,7 @@ from typing import Any
 
 from taufpl._extras import require
 from taufpl._types import Array
-from taufpl.cli._data_file import find_data_file
+from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._loaded_model import open_model
 from taufpl.cli._options import ShareRange
 from taufpl.cli._output import check_output, print_json, working
@@ -24,6 +24,7 @@ def report_command(
     volume: float,
     base_rate: ShareRange | None,
     by: str | None,
+    id_column: str | None,
     title: str | None,
     examples: int,
     is_new: bool,
@@ -34,7 +35,7 @@ def report_command(
     check_output(output, data, model)
     loaded = open_model(model)
     with working(f"reading {data}") as tell:
-        rows = loaded.labelled_reader(file, target, level_column=by).load()
+        rows = loaded.labelled_reader(file, target, id_column, by).load()
         seen = SeenCounter(file, loaded)
         seen.hits(rows)
         n_seen = seen.note().n_seen
@@ -51,6 +52,7 @@ def report_command(
             volume_per_day=volume,
             base_rate=None if base_rate is None else base_rate.value,
             n_examples=examples,
+            ids=_named(rows.numbers, _numbered(file)) if id_column is None else _named(rows.ids, id_column),
             data_is_new=False if trained_on else True if is_new else None,
             seen=loaded.saved.seen,
             unseen_values=unseen.values,
@@ -69,6 +71,11 @@ def report_command(
         print_json(document)
     else:
         print(f"{output}: {len(rows):,} rows{', which the model has seen' if trained_on else ''}")
+
+
+def _numbered(file: DataFile) -> str:
+    """What the report calls row numbers, which are those that ``taufpl predict`` writes."""
+    return f"Row of {file.name if file.path is None else file.path.name}, from 1"
 
 
 def _named(labels: Array | None, name: str | None) -> Any:

@@ -37,6 +37,7 @@ class RowBatch:
     start: int  # number of rows before the first of these
     levels: Array | None = None  # canonical texts of the column that was asked for
     segments: Array | None = None  # canonical texts of the column of the model's segments
+    numbers: Array | None = None  # of the rows in the file, from 1, where all were loaded
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -44,10 +45,10 @@ class RowBatch:
     def take(self, kept: Mask) -> RowBatch:
         """Some of the rows, by a mask."""
         places = np.flatnonzero(kept)
-        parts = self.labels, self.ids, self.levels, self.segments
-        labels, ids, levels, segments = (None if each is None else each.take(places) for each in parts)
+        parts = self.labels, self.ids, self.levels, self.segments, self.numbers
+        labels, ids, levels, segments, numbers = (None if each is None else each.take(places) for each in parts)
         X = safe_indexing(self.X, places)
-        return replace(self, X=X, labels=labels, ids=ids, levels=levels, segments=segments)
+        return replace(self, X=X, labels=labels, ids=ids, levels=levels, segments=segments, numbers=numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class RowReader:
             0,
             _joined([part.levels for part in parts]),
             _joined([part.segments for part in parts]),
+            np.arange(1, X.shape[0] + 1),
         )
         if rows.labels is None or (rows.labels >= 0).all():
             return rows

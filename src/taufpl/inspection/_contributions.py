@@ -61,7 +61,7 @@ def typical_negatives(model: Any, X: Any) -> TypicalNegatives:
     names = _names(unwrapped, X)
     shares = linear_shares(unwrapped, len(names))
     if shares is None:
-        return TypicalNegatives(X.shape[0], names, rows=typical_rows(_replaceable(unwrapped, X)))
+        return TypicalNegatives(X.shape[0], names, rows=typical_rows(replaceable(unwrapped, X)))
     sums = [np.asarray(terms.sum(axis=0)).ravel() for terms in _linear_terms(shares, X, _MOST_ROWS)]
     return TypicalNegatives(X.shape[0], names, means=np.sum(sums, axis=0) / X.shape[0])
 
@@ -132,7 +132,7 @@ def contributions_in_batches(model: Any, X: Any, negatives: Any) -> Iterator[Mat
         for terms in _linear_terms(shares, X, size):
             yield (terms.toarray() if hasattr(terms, "toarray") else terms) - typical.means
         return
-    X = _replaceable(unwrapped, X)
+    X = replaceable(unwrapped, X)
     for batch in gen_batches(X.shape[0], max(1, size // N_TYPICAL)):
         yield _by_replacement(unwrapped, safe_indexing(X, batch), typical.rows, size)
 
@@ -146,7 +146,7 @@ def _names(model: UnwrappedModel, X: Any) -> tuple[str, ...]:
     return known
 
 
-def _replaceable(model: UnwrappedModel, X: Any) -> Any:
+def replaceable(model: UnwrappedModel, X: Any) -> Any:
     """Rows whose columns can be replaced one after the other: dense, and not too wide."""
     if X.shape[1] > _MOST_COLUMNS:
         raise ValueError(
@@ -173,14 +173,14 @@ def _by_replacement(model: UnwrappedModel, X: Any, typical: Any, size: int) -> M
     """The score of each row minus its mean where a column has the values of typical rows instead."""
     n_rows, n_columns = X.shape
     both = joined(X, typical)
-    scores = _scores(model, cells(both, _index(np.arange(n_rows), n_columns)))
+    scores = raw_scores(model, cells(both, repeated_index(np.arange(n_rows), n_columns)))
     moves = np.zeros((n_rows, n_columns))
     rows, columns, others = _replacements(both, n_rows, used_columns(model, n_columns))
     for start in range(0, rows.size, size):
         batch = slice(start, start + size)
-        index = _index(rows[batch], n_columns)
+        index = repeated_index(rows[batch], n_columns)
         index[np.arange(len(index)), columns[batch]] = others[batch]
-        lost = scores[rows[batch]] - _scores(model, cells(both, index))
+        lost = scores[rows[batch]] - raw_scores(model, cells(both, index))
         np.add.at(moves, (rows[batch], columns[batch]), lost / N_TYPICAL)
     return moves
 
@@ -206,11 +206,12 @@ def _differ(values: Array, n_rows: int) -> Array:
     return np.asarray((first != others) & ((first == first) | (others == others)))
 
 
-def _index(rows: RowIndices, n_columns: int) -> Array:
+def repeated_index(rows: RowIndices, n_columns: int) -> Array:
+    """The index by which :func:`cells` takes whole rows."""
     return np.repeat(rows[:, np.newaxis], n_columns, axis=1)
 
 
-def _scores(model: UnwrappedModel, X: Any) -> Vector:
+def raw_scores(model: UnwrappedModel, X: Any) -> Vector:
     """Scores without a threshold: that of a segment is no part of them."""
     rows, head = transformed(model.steps, X), model.head
     if not isinstance(head, ScorerClassifier):

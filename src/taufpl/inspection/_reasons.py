@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +42,14 @@ class Reason:
     value: Any
     change: float
 
-    def __str__(self) -> str:
+    @property
+    def condition(self) -> str:
+        """Column and value in a few words."""
         value = _text(self.value)
-        return f"{self.column} {'is missing' if value is None else f'= {value}'} ({self.change:+.3g})"
+        return f"{self.column} {'is missing' if value is None else f'= {value}'}"
+
+    def __str__(self) -> str:
+        return f"{self.condition} ({self.change:+.3g})"
 
 
 def reasons(model: Any, X: Any, negatives: Any, n_reasons: int = 3) -> list[tuple[Reason, ...]]:
@@ -89,20 +95,36 @@ def reasons(model: Any, X: Any, negatives: Any, n_reasons: int = 3) -> list[tupl
     amount = 95.85 (+4.96); channel = web (+1.09)
     amount = 82.85 (+3.57); channel = web (+1.09)
     """
+    return _reasons(model, X, negatives, n_reasons, lambda moves: np.maximum(moves, 0.0))
+
+
+def reasons_either_way(
+    model: Any, X: Any, negatives: Any, n_reasons: int, names: Sequence[str] | None = None
+) -> list[tuple[Reason, ...]]:
+    """The columns that moved the score of each row most, up or down, largest first; `names` may call them otherwise."""
+    return _reasons(model, X, negatives, n_reasons, np.abs, names)
+
+
+def _reasons(
+    model: Any,
+    X: Any,
+    negatives: Any,
+    n_reasons: int,
+    size_of: Callable[[Vector], Vector],
+    names: Sequence[str] | None = None,
+) -> list[tuple[Reason, ...]]:
     unwrapped, X = unwrap_explainable(model), read_rows(X, "X")
     if n_reasons < 1:
         raise ValueError(f"n_reasons must be at least 1; got {n_reasons}.")
-    names = unwrapped.known_names or numbered(X.shape[1])
+    names, rows = names or unwrapped.known_names or numbered(X.shape[1]), X.iloc if hasattr(X, "iloc") else X
     found: list[tuple[Reason, ...]] = []
     for moves in contributions_in_batches(model, X, negatives):
-        found += [_largest(X, names, row, own, n_reasons) for row, own in enumerate(moves, len(found))]
+        for row, own in enumerate(moves, len(found)):
+            size = size_of(own)
+            order = np.argsort(-size, kind="stable")[:n_reasons].tolist()
+            reasons = (Reason(names[place], rows[row, place], float(own[place])) for place in order if size[place] > 0)
+            found.append(tuple(reasons))
     return found
-
-
-def _largest(X: Any, names: tuple[str, ...], row: int, moves: Vector, n_reasons: int) -> tuple[Reason, ...]:
-    order = np.argsort(-moves, kind="stable")[:n_reasons].tolist()
-    rows = X.iloc if hasattr(X, "iloc") else X
-    return tuple(Reason(names[place], rows[row, place], float(moves[place])) for place in order if moves[place] > 0)
 
 
 def _text(value: Any) -> str | None:

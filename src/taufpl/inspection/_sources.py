@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ class _SourceVisitor:
     def impute(self, features: list[int], step: Any, fills: dict[int, Any], marked: list[int]) -> list[int]:
         return [features[column] for column in [*fills, *marked]]
 
-    def encode(self, features: list[int], step: Any, encodings: list[Any]) -> list[int]:
+    def encode(self, features: list[int], step: Any, encodings: Iterable[Any]) -> list[int]:
         return [
             feature
             for feature, encoding in zip(features, encodings, strict=True)

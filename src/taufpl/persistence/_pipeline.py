@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -75,7 +75,7 @@ class PipelineVisitor(Protocol[FeaturesT]):
     def impute(self, features: FeaturesT, step: SimpleImputer, fills: dict[int, Any], marked: list[int]) -> FeaturesT:
         """Keep the columns that have a fill for missing values, and mark where a value of some others is missing."""
 
-    def encode(self, features: FeaturesT, step: Any, encodings: list[Encoding]) -> FeaturesT:
+    def encode(self, features: FeaturesT, step: Any, encodings: Iterable[Encoding]) -> FeaturesT:
         """Encode every column."""
 
     def split_dates(self, features: FeaturesT, step: DateEncoder) -> FeaturesT:
@@ -160,17 +160,19 @@ def _fills(step: SimpleImputer) -> dict[int, Any]:
     return {column: fill for column, fill in enumerate(fills) if fill is None or not is_missing(fill)}
 
 
-def _encodings(step: OneHotEncoder | LevelEncoder) -> list[Encoding]:
-    """The encoding of each column, asked from the encoder itself: dropped and rare categories are no special case."""
+def _encodings(step: OneHotEncoder | LevelEncoder) -> Iterator[Encoding]:
+    """The encoding of each column, asked from the encoder itself: dropped and rare categories are no special case.
+
+    One after the other, when it is asked for: the outputs of a column with many levels are a large matrix.
+    """
     encoder = step.encoder_ if isinstance(step, LevelEncoder) else step
-    encodings, start = [], 0
+    start = 0
     for column, (values, width) in enumerate(zip(encoder.categories_, encoder._n_features_outs, strict=True)):
         place = slice(start, start := start + int(width))
         outputs = _outputs(encoder, column, place)
         unknown = step.shares_[place] if isinstance(step, LevelEncoder) else _unknown(encoder, column, outputs)
         categories = [None if is_missing(value) else value for value in values.tolist()]
-        encodings.append(Encoding(categories, outputs, unknown))
-    return encodings
+        yield Encoding(categories, outputs, unknown)
 
 
 def _outputs(encoder: OneHotEncoder, column: int, place: slice) -> Vector:

@@ -1,4 +1,4 @@
-"""Weights of features, and the features that moved the score of a row most."""
+"""Weights of features, and what moved the score of a row most."""
 
 from __future__ import annotations
 
@@ -8,35 +8,46 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_outlier_detector
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, gen_batches
 
-from taufpl._types import Vector
+from taufpl._sklearn import safe_indexing
+from taufpl._types import RowIndices, Vector
 from taufpl.estimators import known_positive, steps_and_last, transformed
+from taufpl.inspection import feature_names, reasons_either_way, recall_lost
 from taufpl.operators import as_operator
 from taufpl.report._format import shortened
 from taufpl.report._scored_rows import ScoredRows, lowest
 
 _BLOCK = 65_536
-_NAME_LENGTH = 80
+NAME_LENGTH = 80
+# Negatives that rows are held against, and values that are replaced, five times each, to tell what moved a score that
+# is not linear.
+_MOST_REFERENCES = 10_000
+_MOST_MOVES = 50_000
+# What rows that are no table, or a table that is too wide, end in.
+_NO_TABLE = (ImportError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class LinearScore:
-    """A linear score of some rows: coefficients, and mean and standard deviation of each feature on them."""
+    """A linear score of some rows: coefficients, and the standard deviation of each feature on the rows."""
 
     rows: Any
     coef: Vector
-    mean: Vector
     deviation: Vector
+
+    def moves(self, row: int, mean: Vector) -> Vector:
+        """How far each feature moved the score of a row away from that of a mean row."""
+        return self.coef * (as_operator(self.rows).rmatvec_rows([1.0], [row]) - mean)
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
     """Weights of features: coefficients times standard deviations ("linear"), "importances" of the scorer, or "none".
 
-    "recall" is what the model itself says of its columns: the recall that is lost without each.
+    "recall" is the recall that is lost without each column, as the model itself says; "recall here" the same, measured
+    on the rows of the report.
 
     Features without names are numbered. `linear` holds the linear scores whose mean is the score.
     """
@@ -47,46 +58,95 @@ class Features:
     linear: tuple[LinearScore, ...] = ()
 
     @property
+    def is_recall(self) -> bool:
+        """Whether weights are recall that is lost."""
+        return self.kind.startswith("recall")
+
+    @property
     def n_weights(self) -> int:
         """How many weights are not zero."""
         return int(np.count_nonzero(self.weights))
 
     def heaviest(self, n: int) -> list[tuple[str, float]]:
         """Names and weights of the features that weigh most."""
-        return self._largest(self.weights, n)
+        return self.largest(self.weights, n)
 
-    def reasons(self, row: int, n: int) -> list[tuple[str, float]]:
-        """The features that moved the score of a row most away from that of the mean row, and by how much."""
-        if not self.linear:
-            return []
-        moves = [each.coef * (as_operator(each.rows).rmatvec_rows([1.0], [row]) - each.mean) for each in self.linear]
-        return self._largest(np.mean(moves, axis=0), n)
-
-    def _largest(self, values: Vector, n: int) -> list[tuple[str, float]]:
+    def largest(self, values: Vector, n: int) -> list[tuple[str, float]]:
         """Names and values of the n features with the largest values in size, largest first, without zeros."""
         order = lowest(-np.abs(values), n).tolist()
         names = {i: f"feature {i}" if self.names is None else self.names[i] for i in order if values[i]}
-        return [(shortened(name, _NAME_LENGTH), float(values[i])) for i, name in names.items()]
+        return [(shortened(name, NAME_LENGTH), float(values[i])) for i, name in names.items()]
 
 
-def features_of(rows: ScoredRows, feature_names: Any) -> Features:
-    """Find weights: of a linear score on standardised features, else what the scorer calls importances."""
+def features_of(rows: ScoredRows, given: Any) -> Features:
+    """Find weights: of a linear score on standardised features, else recall lost by column, else importances.
+
+    `given` are names of the features or of the columns, or None.
+    """
     own = getattr(rows.final, "feature_importances_", None)
     if own is not None:
-        return Features("recall", np.asarray(own, dtype=np.float64), _names(rows, feature_names, rows.final, len(own)))
+        return Features("recall", np.asarray(own, dtype=np.float64), _names(rows, given, (), rows.final, len(own)))
     parts = [_stages(model, rows) for model in _scorers(rows.final)]
     linear = tuple(_linear(*part) for part in parts) if all(_is_linear(model) for model, _, _ in parts) else ()
     last, inner, _ = parts[0]
-    width = np.shape(inner)[1] if len(np.shape(inner)) > 1 else 1
-    n_features = linear[0].coef.size if linear else int(getattr(last, "n_features_in_", width))
-    names = _names(rows, feature_names, last, n_features)
+    n_features = linear[0].coef.size if linear else int(getattr(last, "n_features_in_", _width(inner) or 1))
+    names = _names(rows, given, steps_and_last(_scorers(rows.final)[0])[0], last, n_features)
     if linear and len({each.coef.size for each in linear}) == 1:
         weights = np.mean([each.coef * each.deviation for each in linear], axis=0)
         return Features("linear", weights, names, linear)
+    lost = _recall_lost(rows)
+    if lost is not None:
+        return Features("recall here", lost, _column_names(rows, given, lost.size))
     importances = [np.asarray(getattr(model, "feature_importances_", ()), dtype=np.float64) for model, _, _ in parts]
     if all(each.size and each.shape == importances[0].shape for each in importances):
         return Features("importances", np.mean(importances, axis=0), names)
     return Features("none", np.empty(0), names)
+
+
+def reasons_for(
+    rows: ScoredRows, features: Features, given: Any, places: RowIndices, n: int
+) -> list[list[tuple[str, float]]]:
+    """What moved the score of each of some rows most away from that of negatives, and by how much.
+
+    Columns with their values, where X is a table; else features, as the words of a text are. Nothing where the score
+    of neither is known, or the rows are too wide.
+    """
+    negatives = np.flatnonzero(~rows.is_positive) if rows.negative.size else np.arange(rows.scores.size)
+    n_columns = _width(rows.outer)
+    if n_columns and (features.linear or places.size * n_columns <= _MOST_MOVES):
+        sample = negatives[:: -(-negatives.size // _MOST_REFERENCES)]
+        X, others = (safe_indexing(rows.outer, some) for some in (places, sample))
+        names = _column_names(rows, given, n_columns) or [f"feature {i}" for i in range(n_columns)]
+        try:
+            with np.errstate(all="ignore"):
+                found = reasons_either_way(rows.model, X, others, n, names)
+            return [[(shortened(each.condition, NAME_LENGTH), each.change) for each in own] for own in found]
+        except _NO_TABLE:
+            pass
+    if not features.linear:
+        return [[] for _ in places]
+    share = np.zeros(rows.scores.size)
+    share[negatives] = 1.0 / negatives.size
+    scores = [(each, as_operator(each.rows).rmatvec(share)) for each in features.linear]
+    moves = (np.mean([each.moves(row, mean) for each, mean in scores], axis=0) for row in places.tolist())
+    return [features.largest(own, n) for own in moves]
+
+
+def _width(X: Any) -> int:
+    """The number of columns; 0 where X is no table."""
+    shape = getattr(X, "shape", None) or np.shape(X)
+    return int(shape[1]) if len(shape) == 2 else 0
+
+
+def _recall_lost(rows: ScoredRows) -> Vector | None:
+    """Recall lost by column; None where X is no table, or no positive row raises an alarm."""
+    if not np.any(rows.is_flagged & rows.is_positive):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return recall_lost(rows.model, rows.outer, rows.is_positive, rows.scores - rows.threshold)
+    except _NO_TABLE:
+        return None
 
 
 def _scorers(final: Any) -> list[Any]:
@@ -115,21 +175,20 @@ def _linear(model: Any, rows: Any, sign: float) -> LinearScore:
     scaler = StandardScaler(with_mean=False)
     for block in gen_batches(array.shape[0], _BLOCK):
         scaler.partial_fit(array[block])
-    mean, deviation = np.asarray(scaler.mean_), np.sqrt(np.asarray(scaler.var_))
-    return LinearScore(array, sign * np.asarray(model.coef_, dtype=np.float64).ravel(), mean, deviation)
+    deviation = np.sqrt(np.asarray(scaler.var_))
+    return LinearScore(array, sign * np.asarray(model.coef_, dtype=np.float64).ravel(), deviation)
 
 
-def _names(rows: ScoredRows, given: Any, last: Any, n_features: int) -> Sequence[str] | None:
-    """Names of the features that `last`, the last step of the first scorer, sees."""
+def _names(rows: ScoredRows, given: Any, steps: tuple[Any, ...], last: Any, n_features: int) -> Sequence[str] | None:
+    """Names of the features that `last` sees, behind the steps of the model and those of its scorer."""
     given = None if given is None else [str(each) for each in given]
     if given is not None and len(given) == n_features:
         return given
     columns = getattr(rows.outer, "columns", None) if given is None else given
     names = None if columns is None else [str(each) for each in columns]
-    for model in (rows.model, _scorers(rows.final)[0]):
-        names = _passed_on(steps_and_last(model)[0], names)
-    if names is not None and len(names) == n_features:
-        return names
+    made = feature_names((*steps_and_last(rows.model)[0], *steps), names)
+    if made is not None and len(made) == n_features:
+        return made
     if given is not None:
         raise ValueError(
             f"feature_names must hold one name a feature, {n_features}; got {len(given)}. The features are those that "
@@ -139,13 +198,8 @@ def _names(rows: ScoredRows, given: Any, last: Any, n_features: int) -> Sequence
     return None if own is None or len(own) != n_features else [str(each) for each in own]
 
 
-def _passed_on(steps: tuple[Any, ...], names: list[str] | None) -> list[str] | None:
-    """What the steps before the last make of names; None where they cannot tell."""
-    if not steps:
-        return names
-    for arguments in ((names,), ()):
-        try:
-            return [str(each) for each in make_pipeline(*steps).get_feature_names_out(*arguments)]
-        except (AttributeError, ValueError, TypeError):
-            continue
-    return None
+def _column_names(rows: ScoredRows, given: Any, n_columns: int) -> Sequence[str] | None:
+    """Names of the columns of X; None where nobody has named them."""
+    known = (given, getattr(rows.outer, "columns", None), getattr(rows.model, "feature_names_in_", None))
+    found = (list(map(str, names)) for names in known if names is not None)
+    return next((names for names in found if len(names) == n_columns), None)

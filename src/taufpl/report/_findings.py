@@ -15,11 +15,12 @@ from taufpl.planning import precision_lower_bound
 from taufpl.plotting.statistics import finite_rounds, rounds_over
 from taufpl.preprocessing import UnseenCounter
 from taufpl.report import _pictures
-from taufpl.report._features import Features
+from taufpl.report._features import Features, reasons_for
 from taufpl.report._format import rate, shortened
 from taufpl.report._levels import Levels
 from taufpl.report._novelty import Given, TrainingRows
 from taufpl.report._rates import TABLE_TAUS, DailyCases, Rates, measured_rates, proven_rates
+from taufpl.report._row_names import RowNames
 from taufpl.report._scored_rows import ScoredRows
 from taufpl.thresholding import (
     OTHERS,
@@ -48,6 +49,8 @@ class Findings:
     is_new: bool | None
     given: Given
     features: Features
+    feature_names: Any  # as given
+    row_names: RowNames
     training: TrainingRows | None
     slider: dict[str, Any] | None
     edges: Vector | None
@@ -192,18 +195,21 @@ class Findings:
     def examples(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows nearest to the threshold, above it and below."""
         above, below = self.rows.nearest(self.n_examples)
-        return [self._example(row) for row in above.tolist()], [self._example(row) for row in below.tolist()]
+        both = np.concatenate([above, below])
+        reasons = reasons_for(self.rows, self.features, self.feature_names, both, _N_REASONS)
+        found = [self._example(row, own) for row, own in zip(both.tolist(), reasons, strict=True)]
+        return found[: above.size], found[above.size :]
 
-    def _example(self, row: int) -> dict[str, Any]:
+    def _example(self, row: int, reasons: list[tuple[str, float]]) -> dict[str, Any]:
         value, threshold = float(self.rows.scores[row]), self.rows.threshold
         # A tie but for rounding is one.
         is_tie = abs(value - threshold) < 1e-9 * max(abs(value), abs(threshold))
         return {
-            "name": self.rows.name(row, self.given.kept),
+            "name": self.row_names.name(row),
             "score": 0.0 if is_tie else _finite(value - threshold),
             "raw_score": value,
             "is_positive": bool(self.rows.is_positive[row]),
-            "reasons": self.features.reasons(row, _N_REASONS),
+            "reasons": reasons,
         }
 
     def rounds_shown(self) -> dict[str, Any]:

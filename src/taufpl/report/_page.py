@@ -25,6 +25,7 @@ from taufpl.report._findings import Findings
 from taufpl.report._levels import levels_of, limits_of_rows
 from taufpl.report._novelty import compare_training, leave_out_seen
 from taufpl.report._rates import DailyCases, measured_rates, rates_at, slider
+from taufpl.report._row_names import name_rows
 from taufpl.report._scored_rows import score_rows
 from taufpl.thresholding import negatives_needed
 
@@ -42,6 +43,7 @@ def render_report(
     base_rate: float | tuple[float, float] | None = None,
     n_examples: int = 10,
     feature_names: Any = None,
+    ids: Any = None,
     training: Any = None,
     data_is_new: bool | None = None,
     seen: SeenRows | None = None,
@@ -74,6 +76,9 @@ def render_report(
         Rows to show on either side of the threshold. They are real rows: 0 shows none. At most 500.
     feature_names : sequence of str, default=None
         None takes the columns of a frame, or what the model has kept.
+    ids : str or array-like of shape (n_samples,), default=None
+        A column of X, or the id of each row, by which the examples are called. None takes the index of a frame, else
+        numbers from 0.
     training : tuple (X, y), default=None
         The rows that the model was fitted on, to set beside the given ones. Where `data_is_new` is None, they settle
         the question if none, or all, of the given rows have the features of a training row.
@@ -147,6 +152,8 @@ def render_report(
         is_new,
         given,
         features_of(rows, feature_names),
+        feature_names,
+        name_rows(ids, X, given.kept),
         compared,
         slider(rows, is_proof=is_new is not False),
         _pictures.histogram_edges(rows),
@@ -169,6 +176,7 @@ def write_report(
     base_rate: float | tuple[float, float] | None = None,
     n_examples: int = 10,
     feature_names: Any = None,
+    ids: Any = None,
     training: Any = None,
     data_is_new: bool | None = None,
     seen: SeenRows | None = None,
@@ -186,7 +194,7 @@ def write_report(
         As in :func:`render_report`.
     path : str or path-like
         Where to write; folders are made as needed, and a file that is there is replaced.
-    title, volume_per_day, base_rate, n_examples, feature_names, training, data_is_new, seen, unseen_values
+    title, volume_per_day, base_rate, n_examples, feature_names, ids, training, data_is_new, seen, unseen_values
         As in :func:`render_report`.
     segments, by
         As in :func:`render_report`.
@@ -219,6 +227,7 @@ def write_report(
         base_rate=base_rate,
         n_examples=n_examples,
         feature_names=feature_names,
+        ids=ids,
         training=training,
         data_is_new=data_is_new,
         seen=seen,

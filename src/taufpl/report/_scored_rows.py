@@ -82,13 +82,6 @@ class ScoredRows:
         above, below = np.flatnonzero(self.is_flagged), np.flatnonzero(~self.is_flagged)
         return above[lowest(self.scores[above], n)], below[lowest(-self.scores[below], n)]
 
-    def name(self, row: int, kept: Positions | None) -> str:
-        """Label of a row in the index of a frame, else its number among all rows, of which `kept` may be a part."""
-        index = getattr(self.outer, "index", None)
-        if index is None or callable(index):
-            return str(row if kept is None else kept[row])
-        return str(index[row])
-
 
 def score_rows(model: Any, X: Any, y: Any, segments: Any = None) -> ScoredRows:
     """Check a fitted model and labelled rows, and score the rows."""

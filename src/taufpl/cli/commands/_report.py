@@ -20,6 +20,9 @@ def report(
     volume: Annotated[float, typer.Option(min=0, help="Cases that are screened a day.")] = 10_000,
     base_rate: BaseRateRange = None,
     by: By = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A column that names the examples.", show_default="row numbers")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     examples: Annotated[int, typer.Option(min=0, max=500, help="Rows to show around the threshold; 0 for none.")] = 10,
     is_new: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -222,7 +222,7 @@ class _FeatureVisitor:
             *(replace(each, is_indicator=True, slope=Fraction(int(each.fill is None))) for each in gaps),
         ]
 
-    def encode(self, features: list[Feature], step: Any, encodings: list[Encoding]) -> list[Feature]:
+    def encode(self, features: list[Feature], step: Any, encodings: Iterable[Encoding]) -> list[Feature]:
         return [
             replace(_whole_column(feature, step), encoding=encoding, output=output)
             for feature, encoding in zip(features, encodings, strict=True)

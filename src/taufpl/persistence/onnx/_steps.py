@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -88,7 +88,7 @@ class TensorVisitor:
         whole = graph.add("Floor", graph.add("Div", values, constant))
         return graph.add("Sub", values, graph.add("Mul", whole, constant))
 
-    def encode(self, features: Columns, step: Any, encodings: list[Encoding]) -> Columns:
+    def encode(self, features: Columns, step: Any, encodings: Iterable[Encoding]) -> Columns:
         return tuple(
             self._encoded(encoding, *self.graph.take(features, [column]))
             for column, encoding in enumerate(encodings)
