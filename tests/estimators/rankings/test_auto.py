@@ -22,7 +22,7 @@ def shares_by_hand(name, n_folds, *, twice):
     """Those of a logistic regression on the first division, as rows come, and on a second one, in random order."""
     rows = np.sort(ROWS)
     own, labels = X[rows], Y[rows]
-    model = LogisticRegression(C=float(name.removeprefix("logistic(")[:-1]), solver="newton-cholesky", max_iter=200)
+    model = LogisticRegression(C=float(name.removeprefix("logistic(")[:-1]), solver="newton-cholesky", tol=1e-8)
     shares = []
     for splitter in [StratifiedKFold(n_folds), StratifiedKFold(n_folds, shuffle=True, random_state=0)][: 1 + twice]:
         for train, test in splitter.split(own, labels):

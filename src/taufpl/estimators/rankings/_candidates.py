@@ -8,43 +8,27 @@ too; and no choice among those that cannot be told from the best, but their aver
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import lsqr
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators._table import LinearModel
 from taufpl.estimators.rankings._gaussian_recall import RIDGES, NegativeMoments, fit_gaussian_recall, mean_and_variances
+from taufpl.estimators.rankings._plain import PLAIN, START, Name, plain_candidates, start_candidate
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.estimators.strategies import LinearFitter
 from taufpl.operators import as_operator
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import Sample, share_above
 
-# A candidate is identified on every fold by its family and its settings.
-Name = tuple[str, *tuple[float, ...]]
-
 # Candidates only have to be told apart, and an early end regularises: recall is a little higher than at 1e-2.
 _LOOSE = SolverChoice(tol=5e-2, max_iter=100, no_gain=1e-4)
 _MOST_ALTERNATIONS = 2
-_LOGISTIC = (0.001, 0.01, 0.1, 1.0, 100.0)
-_START: tuple[str, float] = ("logistic", 1.0)
-_SVM = ((10.0, 0.1), (100.0, 0.1))
-_SVM_TOL = 1e-4
-# liblinear penalises the intercept as the weight of one more feature with this value in every row. The larger it is,
-# the less is gained by hiding a part of the intercept in weights whose features sum to 1, such as those of levels.
-_INTERCEPT_SCALING = 100.0
-# Iterations of the search for a direction in which all rows score the same, and the root mean square error there.
-_MOST_LSQR, _CONSTANT = 100, 1e-6
 # The trimmed ranking trains at this multiple of tau: the mean of more negatives is less noisy.
 _TRIMMED_SCALE = 4.0
 # Multiples of the share of positives that a start catches, and the values of reg at each.
@@ -54,8 +38,6 @@ _TRIMMED = ((1.25, (1.0, 0.01)), (2.0, (0.01,)))
 _SCREENED = "screened "
 _TELLING = 3.0
 _MOST_SCREENED = 0.25
-# Above this many features logistic regression is cheaper by gradients than by Hessians.
-_FEW_FEATURES = 64
 # Tolerances that a held-out criterion looks at, as multiples of tau.
 _NEIGHBOURS = (0.5, 1.0, 2.0)
 # Most candidates that are averaged.
@@ -142,9 +124,10 @@ def find_candidates(
     is_positive[problem.positive_rows] = True
     names = all_names() if wanted is None else wanted
     knows_tau = any(name[0] in ("normal", "trimmed") for name in names)
-    found = _plain_candidates(X, is_positive, {*names, *([_START] if knows_tau else [])}, frugal=frugal)
+    wanted_plain = {*names, *([START] if knows_tau else [])}
+    found = plain_candidates(X, problem.operator, is_positive, wanted_plain, frugal=frugal)
     if knows_tau:
-        found |= _tau_candidates(problem, moments, tau, found[_START], names)
+        found |= _tau_candidates(problem, moments, tau, found[START], names)
     if any(name[0].startswith(_SCREENED) for name in names):
         found |= _screened_candidates(X, problem, moments, tau, is_positive, names)
     return {name: coef for name, coef in found.items() if name in names}
@@ -154,38 +137,7 @@ def all_names() -> list[Name]:
     """The names of all candidates, the simpler first."""
     know_tau: list[Name] = [("normal", ridge) for ridge in RIDGES]
     know_tau += [("trimmed", factor, reg) for factor, regs in _TRIMMED for reg in regs]
-    plain: list[Name] = [*(("logistic", strength) for strength in _LOGISTIC), *(("svm", *each) for each in _SVM)]
-    return [*plain, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (_START, *know_tau))]
-
-
-def _plain_candidates(X: Any, is_positive: Mask, wanted: Collection[Name], *, frugal: bool) -> dict[Name, Vector]:
-    """Logistic regression, and support vector machines to which a false positive costs more; they know no tau."""
-    constant = constant_direction(X)
-    found: dict[Name, Vector] = {}
-    for name in all_names():
-        family, *settings = name
-        if name in wanted and (family == "logistic" or (family == "svm" and not frugal)):
-            model = _logistic(X, *settings) if family == "logistic" else _svm(X, is_positive, *settings)
-            coef = _fitted(model, X, is_positive)
-            found[name] = coef - (coef @ constant) * constant
-    return found
-
-
-def constant_direction(X: Any) -> Vector:
-    """The unit vector u along the shortest v with X v = 1; zeros where there is none.
-
-    The features of the levels of a column sum to 1, so that v is there wherever levels are encoded. A multiple of v in
-    the weights changes no order among rows of X, but moves every row whose level is unknown, all of whose features are
-    0. Weights come by it as a part of the intercept: liblinear penalises that of a support vector machine, so that a
-    part is cheaper in w, and logistic regression leaves a part there when it ends early. As w lies in the span of the
-    rows, w - (w.u) u has no such part in any of the columns. Candidates that are rankings have no intercept.
-    """
-    n_rows, n_features = X.shape
-    v, _, _, residual = lsqr(X, np.ones(n_rows), atol=1e-8, btol=1e-8, iter_lim=_MOST_LSQR)[:4]
-    if residual > _CONSTANT * math.sqrt(n_rows):
-        return np.zeros(n_features)
-    unit: Vector = v / np.linalg.norm(v)
-    return unit
+    return [*PLAIN, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (START, *know_tau))]
 
 
 def _tau_candidates(
@@ -219,9 +171,9 @@ def _screened_candidates(
     columns = telling_features(problem, moments)
     part = X[:, columns].copy()  # NumPy gathers columns along the columns; a copy has contiguous rows
     small = RankingProblem(as_operator(part), problem.positive_rows, problem.negative_rows, problem.k, problem.reg)
-    found: dict[Name, Vector] = {_START: _fitted(_logistic(part, _START[1]), part, is_positive)}
-    if names != {_START}:
-        found |= _tau_candidates(small, moments.of_features(columns), tau, found[_START], names)
+    found: dict[Name, Vector] = {START: start_candidate(part, small.operator, is_positive)}
+    if names != {START}:
+        found |= _tau_candidates(small, moments.of_features(columns), tau, found[START], names)
     screened: dict[Name, Vector] = {}
     for name, coef in found.items():
         screened[_SCREENED + name[0], *name[1:]] = np.zeros(problem.n_features)
@@ -270,37 +222,3 @@ def average(coefs: Sequence[Vector], moments: NegativeMoments) -> Vector:
     """Mean of rankings, each at the length at which negatives score with standard deviation 1."""
     mean: Vector = np.mean([moments.standardised(coef) for coef in coefs], axis=0)
     return mean
-
-
-def _logistic(X: Any, strength: float) -> LogisticRegression:
-    solver = "newton-cholesky" if X.shape[1] <= _FEW_FEATURES else "lbfgs"
-    return LogisticRegression(C=strength, solver=solver, max_iter=200)
-
-
-def _svm(X: Any, is_positive: Mask, cost: float, strength: float) -> LinearSVC:
-    """A machine with an intercept that is free but for a trace of a penalty.
-
-    liblinear ends where the gradient has fallen to a share of that at w = 0, in which the intercept's part g grows with
-    the scaling s. The share is smaller by as much, so that the other features are fitted as closely as with s = 1::
-
-        tol(s) = tol(1) sqrt((|G|^2 + g^2) / (|G|^2 + s^2 g^2)),   (G, g) = sum of c_i y_i (x_i, 1)
-    """
-    costs = np.where(is_positive, 1.0, -cost)
-    intercept, others = float(costs.sum()) ** 2, float(np.sum((X.T @ costs) ** 2))
-    share = math.sqrt((others + intercept) / (others + _INTERCEPT_SCALING**2 * intercept)) if intercept else 1.0
-    return LinearSVC(
-        C=strength,
-        class_weight={False: cost, True: 1.0},
-        dual=False,
-        tol=_SVM_TOL * share,
-        max_iter=200,
-        intercept_scaling=_INTERCEPT_SCALING,
-    )
-
-
-def _fitted(model: Any, X: Any, is_positive: Mask) -> Vector:
-    """Coefficients, converged or not: held-out rows will judge."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        coef: Vector = model.fit(X, is_positive).coef_[0]
-    return coef

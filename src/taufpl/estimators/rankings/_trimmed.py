@@ -29,6 +29,9 @@ from taufpl.thresholding import share_above
 _LOOSE = 1e-2
 # An alternation that lowers F by less than this share of it, or than the tolerance, is the last.
 _SMALL_GAIN = 1e-3
+# Negatives that may come to be among the k highest: this many times k and some more are looked at, unless these are
+# more than a share of all.
+_NEAR, _LEAST_NEAR, _MOST_NEAR = 3, 1000, 0.5
 # Fewest positives that a following share keeps: fewer say too little about a direction.
 _FEWEST = 20
 # A following share gives up at least a few positives: with all of them the problem would be the convex one.
@@ -184,8 +187,7 @@ def _alternate(
     chosen = _highest(at.positive, count)
     objectives: list[float] = []
     while True:
-        ranking = _solve_chosen(problem, choice, at, chosen)
-        at = _Iterate(ranking.result.coef, *problem.scores(ranking.result.coef), ranking.result.beta)
+        ranking, at = _solve_chosen(problem, choice, at, chosen)
         following = _highest(at.positive, count)
         top, squared = problem.top_mean(at.negative), float(at.coef @ at.coef)
         objectives.append(problem.primal(at.positive[following], top, squared))
@@ -201,21 +203,59 @@ def _polish(problem: RankingProblem, choice: SolverChoice, end: TrimmedRanking) 
         return end
     coef = end.result.coef
     at = _Iterate(coef, *problem.scores(coef), end.result.beta)
-    ranking = _solve_chosen(problem, choice, at, end.chosen)
+    ranking, _ = _solve_chosen(problem, choice, at, end.chosen)
     objectives = (*end.objectives, ranking.result.primal)
     return TrimmedRanking(ranking.result, ranking.collapsed, end.chosen, objectives)
 
 
-def _solve_chosen(problem: RankingProblem, choice: SolverChoice, at: _Iterate, chosen: RowIndices) -> Ranking:
-    """Solve the convex problem on the chosen positives, from alpha as the margins give it, and the beta there was."""
-    rows = problem.positive_rows[chosen]
-    part = RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg, problem.loss)
-    alpha = -part.loss.derivative(at.positive[chosen] - part.top_mean(at.negative))
+def _solve_chosen(
+    problem: RankingProblem, choice: SolverChoice, at: _Iterate, chosen: RowIndices
+) -> tuple[Ranking, _Iterate]:
+    """Solve the convex problem on the chosen positives, from alpha as the margins give it, and the beta there was.
+
+    Only the k highest negatives count, and they are looked for among those that are high now: T_k of a part is at most
+    T_k of all, so that the dual value of the part is a lower bound for all. Where the gap to P on all negatives is too
+    large, those that are high by then join the part. One more pass for each part.
+    """
+    near = _near_negatives(at.negative, problem.k)
+    while True:
+        part = _part(problem, chosen, near)
+        ranking = solve_ranking(part, choice, _start(part, at, chosen, near))
+        coef, beta = ranking.result.coef, np.zeros(problem.n_negative)
+        beta[near] = ranking.result.beta
+        at = _Iterate(coef, *problem.scores(coef), beta)
+        primal = part.primal(at.positive[chosen], problem.top_mean(at.negative), float(coef @ coef))
+        result = replace(ranking.result, beta=beta, primal=primal, gap=(primal - ranking.result.dual) / primal)
+        is_whole = near.size == problem.n_negative
+        if is_whole or ranking.collapsed or not result.converged or result.gap <= choice.tol:
+            return Ranking(ranking.result if is_whole else result, ranking.collapsed), at
+        near = np.union1d(near, _near_negatives(at.negative, problem.k))
+
+
+def _near_negatives(scores: Vector, k: int) -> RowIndices:
+    """Positions of the negatives that may come to be among the k highest, ascending; all where they are not few."""
+    count = _NEAR * k + _LEAST_NEAR
+    if count > _MOST_NEAR * scores.size:
+        return np.arange(scores.size)
+    return np.sort(np.argpartition(scores, -count)[-count:])
+
+
+def _part(problem: RankingProblem, chosen: RowIndices, near: RowIndices) -> RankingProblem:
+    """The problem of some positives and negatives, on a copy of these rows if negatives are left out."""
+    operator, positive, negative = problem.operator, problem.positive_rows[chosen], problem.negative_rows[near]
+    if near.size < problem.n_negative:
+        operator = operator.take_rows(np.concatenate((positive, negative)))
+        positive, negative = np.arange(chosen.size), np.arange(chosen.size, chosen.size + near.size)
+    return RankingProblem(operator, positive, negative, problem.k, problem.reg, problem.loss)
+
+
+def _start(part: RankingProblem, at: _Iterate, chosen: RowIndices, near: RowIndices) -> Result:
+    negative, beta = at.negative[near], at.beta[near]
+    alpha = -part.loss.derivative(at.positive[chosen] - part.top_mean(negative))
     if not alpha.any():  # no loss left, only the penalty: any other pair is a better start than (0, 0)
         alpha = np.ones(chosen.size)
-    beta = at.beta * (float(alpha.sum()) / max(float(at.beta.sum()), 1e-300))
-    start = Result(at.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())
-    return solve_ranking(part, choice, start)
+    beta = beta * (float(alpha.sum()) / max(float(beta.sum()), 1e-300))
+    return Result(at.coef, alpha, beta, np.inf, -np.inf, np.inf, 0, 0.0, Status.MAX_ITER, ())
 
 
 def _highest(scores: Vector, count: int) -> RowIndices:
