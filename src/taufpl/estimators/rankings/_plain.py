@@ -8,7 +8,6 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from scipy.sparse.linalg import lsqr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, Vector
 from taufpl.estimators.rankings._newton_loss import LOGISTIC, SQUARED_HINGE, PenalisedLoss, Solution
-from taufpl.operators import Operator
+from taufpl.operators import Operator, is_dense
 
 # A candidate is identified on every fold by its family and its settings.
 Name = tuple[str, *tuple[float, ...]]
@@ -139,6 +138,6 @@ def _is_refuted(X: Any) -> bool:
     if stride < 2:
         return False
     few = X[::stride]
-    few = few.toarray() if issparse(few) else few
+    few = few if is_dense(few) else few.toarray()
     residual = few @ np.linalg.lstsq(few, np.ones(few.shape[0]))[0] - 1.0
     return bool(np.linalg.norm(residual) > math.sqrt(n_rows) * _CONSTANT)
