@@ -6,7 +6,7 @@ import pytest
 from solver_cases import make_data, make_problem
 from taufpl.operators import as_operator
 from taufpl.problem import conjugate_gradients
-from taufpl.problem._krylov import KrylovSystem, estimated_diagonal
+from taufpl.problem._krylov import Effort, KrylovSystem, estimated_diagonal
 from taufpl.problem._oracle import Moments, RunningMoments
 from taufpl.solvers._model import FrozenModel, line_search
 
@@ -89,6 +89,34 @@ def test_conjugate_gradients_solve_with_both_preconditioners(n_features):
     for inverse in (system._woodbury(), lambda r: r / diagonal):
         step = conjugate_gradients(system.product, inverse, gradient, 1e-8)
         assert np.linalg.norm(system.product(step) - gradient) <= 1e-3 * np.linalg.norm(gradient)
+
+
+def test_hard_systems_are_factored_once_conjugate_gradients_have_taken_as_long():
+    rng = np.random.default_rng(7)
+    X, y = make_data(20, 60, 400)
+    problem = make_problem(X, y, 7, 1e-7)
+    oracle = oracle_at(problem, 0.1 * rng.normal(size=400), seed=7)
+    gradient, squares = rng.normal(size=400), (np.ones(400), np.ones(400))
+    system, effort, passes = KrylovSystem(oracle), Effort(forcing=1e-9), []
+    for _ in range(2):
+        before = problem.operator.n_passes
+        step = system.solve(gradient, 0.0, squares, effort)
+        passes.append(problem.operator.n_passes - before)
+        assert np.linalg.norm(system.product(step) + gradient) <= 1e-3 * np.linalg.norm(gradient)
+    assert passes[1] < passes[0]  # the second time they are not tried
+
+
+def test_short_steps_ask_for_more_exact_systems_and_long_ones_for_less():
+    effort = Effort()
+    first = effort.forcing
+    for _ in range(2):
+        effort.see_step(0.1)
+    tight = effort.forcing
+    effort.see_step(1.0)
+    assert tight < effort.forcing < first
+    for _ in range(9):
+        effort.see_step(1.0)
+    assert effort.forcing == first
 
 
 def test_rows_are_split_by_what_the_pair_does_with_them():

@@ -81,9 +81,15 @@ class CSROperator(Operator):
             add_gram(self._x[rows[part]].toarray(), None, weights[part], shift, out)
 
     def _row_gram(self, left: Index, right: Index) -> Matrix:
+        if right is left and len(left):
+            return self._own_row_gram(left)
         a = self._x[left].astype(np.float64)
-        b = a if right is left else self._x[right].astype(np.float64)
-        return np.asarray((a @ b.T).toarray())
+        return np.asarray((a @ self._x[right].astype(np.float64).T).toarray())
+
+    def _own_row_gram(self, rows: Index) -> Matrix:
+        """The same rows on both sides: columns one after the other, each with the rows that it meets."""
+        columns = CSROperator(self._x[rows].tocsc().T)
+        return columns._gram(np.arange(columns.shape[0]), np.ones(columns.shape[0]), np.zeros(len(rows)))
 
     def _squares(self, rows: Index) -> tuple[Vector, Vector]:
         along, down = np.empty(len(rows)), np.zeros(self.shape[1])

@@ -1,13 +1,15 @@
 """Newton directions by conjugate gradients, in which the generalised Hessian H of `_oracle.py` is only multiplied.
 
-They are preconditioned by the diagonal of H, or, where active and free rows are few, by the exact inverse from a matrix
-of their size (Woodbury); the iteration around it then only repairs the rounding that a tiny reg brings.
+They are preconditioned by the diagonal of H, as long as that takes less time than the exact inverse from a matrix of
+the size of the active and free rows (Woodbury); the iteration around this one only repairs the rounding that a tiny reg
+brings.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,20 +23,53 @@ if TYPE_CHECKING:
 LinearMap = Callable[[Vector], Vector]
 
 # Largest matrix that the Woodbury way may form.
-_MOST_WOODBURY_ROWS = 2000
+_MOST_WOODBURY_ROWS = 3000
 _MOST_ITERATIONS = 300
+# Residuals at which conjugate gradients stop, beside the gradient; short steps lower the first, long ones raise it.
+_LOOSE = 0.1
+_LOOSEST = 0.5
+_TIGHTEST = 1e-4
+_TIGHTER = 0.4
+_LOOSER = 3.0
+_SHORT_STEP = 0.45
+_EXACT = 1e-3
+# An exact step leads further than one by conjugate gradients: they get this share of the time of the Woodbury way.
+_PATIENCE = 0.5
+# How fast the iterations that a system took are forgotten while the Woodbury way is gone.
+_FORGETTING = 0.9
 
 
-def krylov_direction(product: LinearMap, inverse: Vector | LinearMap, gradient: Vector, enough: float) -> Vector:
+@dataclass(slots=True)
+class Effort:
+    """What the systems of a solve have taught so far: how exactly to solve, and how many iterations that takes.
+
+    At a small reg, what conjugate gradients leave of a system lies where H curves least, and steps come out short: the
+    next system is then solved further.
+    """
+
+    forcing: float = _LOOSE
+    expected: float = 0.0
+
+    def see_step(self, t: float) -> None:
+        """Take note of a step length."""
+        if t < _SHORT_STEP:
+            self.forcing = max(_TIGHTER * self.forcing, _TIGHTEST)
+        else:
+            self.forcing = min(_LOOSER * self.forcing, _LOOSE)
+
+
+def forcing_for(gradient: Vector, enough: float, least: float = _LOOSE) -> float:
+    """Residual, beside the gradient, at which ``|gradient|^2 <= enough`` can be hoped for after the step."""
+    wanted = 0.5 * math.sqrt(enough / max(float(gradient @ gradient), 1e-300))
+    return min(max(wanted, least), _LOOSEST * least / _LOOSE)
+
+
+def krylov_direction(product: LinearMap, diagonal: Vector, gradient: Vector, enough: float) -> Vector:
     """-H^-1 gradient by conjugate gradients, so far that ``|gradient|^2 <= enough`` can be hoped for.
 
-    Preconditioned by a vector like the diagonal of H, or by a map that is all but H^-1 and then gets few iterations.
+    Preconditioned by a vector like the diagonal of H.
     """
-    if callable(inverse):
-        return -conjugate_gradients(product, inverse, gradient, 1e-3)
-    scale = 1.0 / inverse
-    forcing = 0.5 * math.sqrt(enough / max(float(gradient @ gradient), 1e-300))
-    return -conjugate_gradients(product, lambda r: scale * r, gradient, min(max(forcing, 0.1), 0.5))
+    return -conjugate_gradients(product, lambda r: r / diagonal, gradient, forcing_for(gradient, enough))
 
 
 def estimated_diagonal(oracle: Oracle, ridge: float, squares: tuple[Vector, Vector], counts: tuple[int, int]) -> Vector:
@@ -98,12 +133,45 @@ class KrylovSystem:
         out += along * self.z_rest
         return out
 
-    def solve(self, gradient: Vector, enough: float, squares: tuple[Vector, Vector]) -> Vector:
-        """-H^-1 gradient; the mean squares of positives and negatives serve where active rows are many."""
-        if len(self.rows) <= min(len(gradient), _MOST_WOODBURY_ROWS):
-            return krylov_direction(self.product, self._woodbury(), gradient, enough)
-        diagonal = estimated_diagonal(self.oracle, self.ridge, squares, (self.n_active, self.n_free))
-        return krylov_direction(self.product, diagonal, gradient, enough)
+    def solve(self, gradient: Vector, enough: float, squares: tuple[Vector, Vector], effort: Effort) -> Vector:
+        """-H^-1 gradient; the mean squares of positives and negatives precondition conjugate gradients."""
+        worth = self._iterations_worth_woodbury()
+        if effort.expected < worth:
+            diagonal = estimated_diagonal(self.oracle, self.ridge, squares, (self.n_active, self.n_free))
+            forcing = forcing_for(gradient, enough, effort.forcing)
+            most = _MOST_ITERATIONS if worth == math.inf else math.ceil(worth)
+            step, n_iter, is_solved = _iterate(self.product, lambda r: r / diagonal, gradient, forcing, most)
+            effort.expected = n_iter if is_solved else 2.0 * n_iter
+            if is_solved or worth == math.inf:
+                return -step
+        else:
+            effort.expected *= _FORGETTING
+        return -conjugate_gradients(self.product, self._woodbury(), gradient, _EXACT)
+
+    def _iterations_worth_woodbury(self) -> float:
+        """Iterations of conjugate gradients to try before the Woodbury way; infinitely many where it is closed.
+
+        The numbers are nanoseconds, measured: calls around the arithmetic, a pass over a matrix of the size of the
+        rows, its factorisation, inner products of rows; and of an iteration, calls, features and stored values.
+        """
+        n_rows, n_features = len(self.rows), len(self.z_rest)
+        if n_rows > min(n_features, _MOST_WOODBURY_ROWS):
+            return math.inf
+        if self.operator.knows_row_gram:
+            return 0.0
+        n_stored = self.operator.n_stored(self.rows)
+        woodbury = 3e5 + 8.0 * n_rows**2 + n_rows**3 / 90.0 + n_rows * n_stored / 35.0
+        return _PATIENCE * woodbury / (7.5e4 + 4.0 * n_features + 2.4 * n_stored)
+
+    def _fill_centred(self, out: Matrix, gram: Matrix) -> None:
+        """Inner products of centred rows times the roots of their weights, from those of the rows."""
+        parts = [part for part in (slice(0, self.n_active), slice(self.n_active, None)) if len(self.weights[part])]
+        means = [gram[:, part].mean(axis=1) for part in parts]  # products with the mean row of each part
+        for i, left in enumerate(parts):
+            for j, right in enumerate(parts):
+                block = np.subtract(gram[left, right], means[j][left, None], out=out[left, right])
+                block -= means[i][right] - means[i][right].mean()
+                block *= math.sqrt(self.weights[left][0] * self.weights[right][0])
 
     def _woodbury(self) -> LinearMap:
         """(m reg I + B'B)^-1 r = (r - B' (m reg I + BB')^-1 B r) / (m reg), for the rows B of the square root of H."""
@@ -112,8 +180,7 @@ class KrylovSystem:
         z = few.rmatvec(self.z_rows) + self.z_rest
         scale, z_scale = np.sqrt(self.weights), np.sqrt(self.z_weight)
         kernel = np.empty((n_rows + 1, n_rows + 1))
-        gram = self.centred(few.row_gram(np.arange(n_rows)))
-        kernel[:-1, :-1] = scale[:, None] * self.centred(np.ascontiguousarray(gram.T)) * scale
+        self._fill_centred(kernel[:-1, :-1], few.row_gram(np.arange(n_rows)))
         kernel[:-1, -1] = kernel[-1, :-1] = scale * self.centred(few.matvec(z)) * z_scale
         kernel[-1, -1] = self.z_weight * float(z @ z)
         kernel[np.diag_indices(n_rows + 1)] += self.ridge
@@ -130,22 +197,29 @@ class KrylovSystem:
 
 def conjugate_gradients(product: LinearMap, precondition: LinearMap, rhs: Vector, forcing: float) -> Vector:
     """Solve a positive definite system up to a residual of `forcing` times rhs, both in the preconditioner's norm."""
+    return _iterate(product, precondition, rhs, forcing, _MOST_ITERATIONS)[0]
+
+
+def _iterate(
+    product: LinearMap, precondition: LinearMap, rhs: Vector, forcing: float, most: int
+) -> tuple[Vector, int, bool]:
+    """At most this many iterations of conjugate gradients: the solution, their number, and whether they were enough."""
     solution = np.zeros_like(rhs)
     residual = rhs.copy()
     direction = preconditioned = precondition(residual)
     energy = float(residual @ preconditioned)
     enough = forcing * forcing * energy
-    for _ in range(_MOST_ITERATIONS):
+    for n_iter in range(most):
         image = product(direction)
         curvature = float(direction @ image)
         if not curvature > 0:
-            break
+            return solution, n_iter, True
         length = energy / curvature
         solution += length * direction
         residual -= length * image
         preconditioned = precondition(residual)
         energy, before = float(residual @ preconditioned), energy
         if not energy > enough:
-            break
+            return solution, n_iter + 1, True
         direction = preconditioned + (energy / before) * direction
-    return solution
+    return solution, most, False

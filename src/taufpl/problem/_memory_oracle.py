@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taufpl._types import RowIndices, Vector
-from taufpl.problem._krylov import KrylovSystem
+from taufpl.problem._krylov import Effort, KrylovSystem
 from taufpl.problem._oracle import HeldRows, Oracle, Point, RunningMoments, WorkingSet
 from taufpl.projection import Thresholds, project_topk_simplex_into
 
@@ -85,6 +85,7 @@ class MemoryOracle(Oracle):
         self.mobility: Pair = (np.full(sizes[0], 1e-300), np.full(sizes[1], 1e-300))
         self.running: tuple[RunningMoments, RunningMoments] | None = None
         self._squares: Pair | None = None
+        self._effort = Effort()
 
     def start(self, start: Any | None, sigma: float) -> None:
         """Go to w = 0 with the even pair, or to a result, whose pair is made feasible and rescaled."""
@@ -177,6 +178,7 @@ class MemoryOracle(Oracle):
                 scores += t * moves
                 mobility *= _FADING
                 mobility += np.square(t * moves)
+        self._effort.see_step(t)
         self._move(projected=t == self._tried)
 
     def adapt(self, sigma: float, *, recentre: bool, curvature: bool) -> None:
@@ -210,7 +212,7 @@ class MemoryOracle(Oracle):
             rows = ((problem.positive_rows, problem.n_positive), (problem.negative_rows, problem.n_negative))
             positive, negative = (problem.operator.column_squares(chosen) / count for chosen, count in rows)
             self._squares = positive, negative
-        return KrylovSystem(self).solve(gradient, enough, self._squares), None
+        return KrylovSystem(self).solve(gradient, enough, self._squares, self._effort), None
 
     def working_set(self, size: int) -> WorkingSet:
         return self.nearest(max(size, int(_LEAST_FOLLOWED * self.problem.n_negative) + 50))
