@@ -1,11 +1,14 @@
 """Files of decisions: every column under its own name, and no cell that a spreadsheet runs."""
 
+import time
+
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from cli_cases import frame, succeed, write
 from taufpl.cli._formulas import guard_formulas
+from taufpl.cli._in_order import in_order
 
 HOSTILE = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 HARMLESS = ["case 7", "-5", "+49301234", "-1.5e3", "", "a=b", "'=1", None, ".5"]
@@ -60,6 +63,53 @@ def test_cells_that_begin_a_formula_are_guarded_unless_told_otherwise(place, tmp
     # Parquet is typed: nothing in it is taken for a formula.
     assert succeed(*line, tmp_path / "out.parquet").document["n_guarded"] == 0
     assert pd.read_parquet(tmp_path / "out.parquet")["case"].tolist() == given
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_jobs_change_no_byte(place, tmp_path, kind):
+    line = ("predict", place / "m.skops", place / "new.csv", "--id", "case", "--chunk-rows", 40, "--json")
+    outs = [tmp_path / f"{jobs}.{kind}" for jobs in (1, 3)]
+    first, second = (succeed(*line, "--jobs", out.stem, "-o", out) for out in outs)
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    assert first.err.replace(str(outs[0]), "") == second.err.replace(str(outs[1]), "")
+    assert first.document | {"output": ""} == second.document | {"output": ""}
+
+
+def test_jobs_change_no_figure(place):
+    line = ("evaluate", place / "m.skops", place / "new.csv", "--chunk-rows", 40, "--json", "--jobs")
+    first, second = (succeed(*line, jobs) for jobs in (1, 3))
+    assert first.document == second.document
+    assert first.err == second.err
+
+
+def test_results_come_in_the_order_of_the_batches():
+    def later_ones_are_faster(batch):
+        time.sleep(0.02 * (batch == 0))
+        return batch
+
+    with in_order(later_ones_are_faster, range(20), 4) as found:
+        assert list(found) == list(range(20))
+
+
+def test_batches_are_read_as_results_are_taken():
+    read = []
+    batches = (read.append(batch) or batch for batch in range(100))
+    with in_order(lambda batch: batch, batches, 2) as found:
+        assert next(found) == 0
+        assert len(read) <= 3
+
+
+def test_an_error_in_a_batch_ends_the_work():
+    done = []
+
+    def fail(batch):
+        if batch == 1:
+            raise ValueError("of a batch")
+        done.append(batch)
+
+    with pytest.raises(ValueError, match="of a batch"), in_order(fail, range(1000), 2) as found:
+        list(found)
+    assert len(done) < 10
 
 
 def test_numbers_and_harmless_texts_are_not_touched():

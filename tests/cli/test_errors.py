@@ -102,7 +102,7 @@ BAD = [
     ("fit good.csv --target y --model svm -o out.skops", 2, "'svm' is not one of 'auto', 'linear'"),
     ("fit good.csv --target y --model paper --reg -1 -o out.skops", 2, "must be cv or a number above 0; got '-1'"),
     ("fit good.csv --target y --reg 0.1 -o out.skops", 2, "--reg 0.1 is the penalty of --model paper and kernel"),
-    ("fit good.csv --target y --jobs 0 -o out.skops", 2, "invalid value for '--jobs': must be a number of fits, or -1"),
+    ("fit good.csv --target y --jobs 0 -o out.skops", 2, "invalid value for '--jobs': must be a number above 0, or -1"),
     ("fit good.csv --target y --seed -1 -o out.skops", 2, "invalid value for '--seed'"),
     ("fit good.csv --target y --drop y -o out.skops", 2, "--drop y is the target"),
     ("fit good.npz --target z -o out.skops", 2, "have no other name than y"),

@@ -38,20 +38,22 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
-def test_sigterm_in_the_middle_of_writing_leaves_the_old_file_alone(place, tmp_path):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_sigterm_in_the_middle_of_writing_leaves_the_old_file_alone(place, tmp_path, jobs):
     (tmp_path / "out.csv").write_text("old")
     code = (
-        "import time, taufpl.cli._predict as p\n"
-        "from taufpl.cli._app import run\n"
+        "import sys, time, taufpl.cli._predict as p\n"
+        "from taufpl.cli import main\n"
         "real = p._decide\n"
         "def slow(*a):\n"
-        "    if a[1].start > 300:\n"
+        "    if a[1].start == 350:\n"
         "        print('writing', flush=True)\n"
         "        time.sleep(60)\n"
         "    return real(*a)\n"
         "p._decide = slow\n"
-        f"raise SystemExit(run(['predict', {str(place / 'm.skops')!r}, {str(place / 'train.csv')!r}, "
-        "'-o', 'out.csv', '--chunk-rows', '50']))\n"
+        f"sys.argv[1:] = ['predict', {str(place / 'm.skops')!r}, {str(place / 'train.csv')!r}, '-o', 'out.csv', "
+        f"'--chunk-rows', '50', '--jobs', '{jobs}']\n"
+        "main()\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip

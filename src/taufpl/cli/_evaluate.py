@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import typer
 
+from taufpl._types import Mask
 from taufpl.cli._by_level import LevelTally, print_levels, verdict_in_words
 from taufpl.cli._data_file import DataFile, find_data_file
 from taufpl.cli._errors import BROKEN, note
+from taufpl.cli._in_order import in_order
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import ShareRange
 from taufpl.cli._output import confidence, np_score_fact, np_score_of, percent, print_result, working
-from taufpl.cli._row_reader import RowReader
+from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import SeenCounter, counting_rows, group_column, in_known_group, seen_before
 from taufpl.cli._unseen import Unseen
 from taufpl.estimators import ScoreScreen
@@ -42,13 +44,14 @@ def evaluate_command(
     base_rate: ShareRange | None,
     by: str | None,
     chunk_rows: int,
+    jobs: int,
     as_json: bool,
 ) -> None:
     """Run ``taufpl evaluate``."""
     file, loaded = find_data_file(data), open_model(model)
     reader = loaded.labelled_reader(file, target, group_column(file, loaded), by)
     seen, unseen = SeenCounter(file, loaded), Unseen.by(loaded)
-    counted = _count(loaded, reader, seen, unseen, chunk_rows)
+    counted = _count(loaded, reader, seen, unseen, chunk_rows, jobs)
     found, n_known, whole = seen.note(), counted.n_known_group, counted.by_segment.whole
     only_fresh = bool(((found.n_seen and found.separable) or n_known > 0) and whole[0, 0] > 0)
     counts = (whole[0] if only_fresh else whole.sum(axis=0)).tolist()
@@ -97,14 +100,23 @@ class _Counted:
         return limits, levels
 
 
-def _count(model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Unseen, chunk_rows: int) -> _Counted:
+def _count(
+    model: LoadedModel, reader: RowReader, seen: SeenCounter, unseen: Unseen, chunk_rows: int, jobs: int
+) -> _Counted:
     """Count the rows of a file, one of each group."""
     found, events, n_unlabelled = _Counted(), set[tuple[str, int]](), 0
-    with working(f"reading {reader.file.name}") as tell:
-        for rows in reader.batches(chunk_rows):
+
+    def decide(rows: RowBatch) -> tuple[RowBatch, Mask]:
+        return rows, model.scores(rows) > 0
+
+    with (
+        working(f"reading {reader.file.name}") as tell,
+        in_order(decide, reader.batches(chunk_rows), jobs) as decided,
+    ):
+        for rows, is_flagged in decided:
             assert rows.labels is not None
             known, counting = in_known_group(model, rows), counting_rows(rows, events)
-            is_seen, is_flagged = seen.hits(rows) | known, model.scores(rows) > 0
+            is_seen = seen.hits(rows) | known
             n_unlabelled += int((rows.labels[counting] < 0).sum())
             counting &= rows.labels >= 0
             for tally, levels in ((found.by_segment, rows.segments), (found.by_level, rows.levels)):

@@ -142,7 +142,7 @@ def _looks(value: str | int) -> int | str:
 
 def _jobs(value: int) -> int:
     if value == 0:
-        raise typer.BadParameter("must be a number of fits, or -1 for all cores; got 0.")
+        raise typer.BadParameter("must be a number above 0, or -1 for all cores; got 0.")
     return value
 
 
@@ -241,7 +241,7 @@ Looks = Annotated[
         "NUMBER|any",
     ),
 ]
-ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows that are held in memory at a time.")]
+ChunkRows = Annotated[int, typer.Option("--chunk-rows", min=1, help="Rows of a batch, which is held in memory.")]
 Positive = Annotated[
     str | None, typer.Option("--positive", help="The label to find.", show_default="the larger number, true, yes")
 ]
@@ -269,6 +269,9 @@ TauFor = Annotated[
     ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", callback=_jobs, help="Fits at the same time; -1 for all cores.")]
+ScoringJobs = Annotated[
+    int, typer.Option("--jobs", callback=_jobs, help="Batches scored at the same time; -1 for all cores.")
+]
 TrainingTarget = Annotated[
     str | None, typer.Option("--target", help="The column with the labels; LIBSVM and npz have y.")
 ]

@@ -13,6 +13,7 @@ from taufpl._files import written_whole
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import note
 from taufpl.cli._formulas import guard_formulas
+from taufpl.cli._in_order import in_order
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._output import check_output, id_name, percent, print_result, working
 from taufpl.cli._reasons import ReasonColumns
@@ -34,6 +35,7 @@ def predict_command(
     guard: bool,
     n_reasons: int,
     chunk_rows: int,
+    jobs: int,
     as_json: bool,
 ) -> None:
     """Run ``taufpl predict``."""
@@ -46,16 +48,21 @@ def predict_command(
     unseen = Unseen.by(loaded)
     name = id_name(id_column, [*_OWN, *([] if loaded.limits is None else [_SEGMENT]), *reasons.names])
     n_rows = n_positive = n_guarded = 0
+    batches = RowReader(file, loaded.layout, id_column=id_column).batches(chunk_rows)
+    is_guarded = guard and output.suffix.lower() == ".csv"
     with working(f"reading {data}") as tell, _writer(output) as write:
-        for rows in RowReader(file, loaded.layout, id_column=id_column).batches(chunk_rows):
+
+        def decide(rows: RowBatch) -> tuple[RowBatch, Any, int, int]:
             table, found = _decide(loaded, rows, name, reasons, tell)
-            if guard and output.suffix.lower() == ".csv":
-                table, n_touched = guard_formulas(table)
-                n_guarded += n_touched
-            write(table)
-            unseen.update(rows)
-            n_rows, n_positive = n_rows + len(rows), n_positive + found
-            tell(f"{n_rows:,} rows")
+            table, n_touched = guard_formulas(table) if is_guarded else (table, 0)
+            return rows, table, found, n_touched
+
+        with in_order(decide, batches, jobs) as decided:
+            for rows, table, found, n_touched in decided:
+                write(table)
+                unseen.update(rows)
+                n_rows, n_positive, n_guarded = n_rows + len(rows), n_positive + found, n_guarded + n_touched
+                tell(f"{n_rows:,} rows")
     unseen.note(file)
     _note_guarded(output, n_guarded)
     negative, positive = loaded.classes

@@ -11,6 +11,7 @@ from taufpl.cli._options import (
     Json,
     Model,
     OtherDelta,
+    ScoringJobs,
     Target,
 )
 from taufpl.cli.commands._deferred import deferred
@@ -25,6 +26,7 @@ def evaluate(
     base_rate: BaseRateRange = None,
     by: By = None,
     chunk_rows: ChunkRows = CHUNK_ROWS,
+    jobs: ScoringJobs = 1,
     as_json: Json = False,
 ) -> None:
     """Measure a model on labelled rows that it has not seen.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from taufpl.cli._options import CHUNK_ROWS, ChunkRows, Data, Json, Model
+from taufpl.cli._options import CHUNK_ROWS, ChunkRows, Data, Json, Model, ScoringJobs
 from taufpl.cli.commands._deferred import deferred
 
 
@@ -37,6 +37,7 @@ def predict(
         ),
     ] = 0,
     chunk_rows: ChunkRows = CHUNK_ROWS,
+    jobs: ScoringJobs = 1,
     as_json: Json = False,
 ) -> None:
     """Score the rows of a file, and decide.
