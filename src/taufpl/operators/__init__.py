@@ -17,10 +17,14 @@ from taufpl.operators._pairs import (
     work_type as work_type,
 )
 from taufpl.operators._remote import (
+    are_together as are_together,
+    device_of as device_of,
     is_collection as is_collection,
     is_foreign_array as is_foreign_array,
     is_remote,
     like as like,
+    namespace as namespace,
+    plain as plain,
     to_numpy as to_numpy,
 )
 from taufpl.operators._storage import (

@@ -102,6 +102,19 @@ def is_foreign_array(X: Any) -> bool:
     return hasattr(X, "__array_namespace__") or isinstance(X, kinds)
 
 
+def device_of(x: Any) -> Any:
+    """The device of an array."""
+    return array_compat().device(x)
+
+
+def are_together(X: Any, y: Any) -> bool:
+    """Whether two arrays are of one library, other than NumPy, and on one device."""
+    if not (is_foreign_array(X) and is_foreign_array(y)):
+        return False
+    compat = array_compat()
+    return compat.array_namespace(X) is compat.array_namespace(y) and device_of(X) == device_of(y)
+
+
 def to_numpy(values: Any) -> NDArray[Any]:
     """A NumPy array of the same numbers, from wherever they are; type and shape stay."""
     if not is_foreign_array(values):

@@ -94,6 +94,9 @@ class _Summarise:
         xp, scores = block.xp, self.pick(block, state)
         if not scores.shape[0]:
             return 0, 0, math.inf, -math.inf
+        first, last = map(float, block.to_host(xp.min(scores), xp.max(scores)))
+        if math.isfinite(first) and math.isfinite(last):  # NaN would be both
+            return int(scores.shape[0]), 0, first, last
         finite = xp.isfinite(scores)
         low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)))
         high = xp.max(xp.where(finite, scores, xp.full_like(scores, -math.inf)))

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taufpl.operators import device_of, namespace
 from taufpl.operators.remote import Block, State
 
-Codes = NDArray[np.int32]
 # Of negatives, then of positives.
 Pair = tuple[int, int]
 # Where the code of every row in a division is kept.
@@ -31,8 +30,8 @@ class Division(ABC):
     seed: int | None
 
     @abstractmethod
-    def codes(self, kind: int, first: int, count: int) -> Codes:
-        """Codes of the places from `first` on, of negatives (kind 0) or positives (kind 1)."""
+    def codes(self, kind: int, first: int, steps: Any) -> Any:
+        """Codes of the places `first` + steps, integers of any library, of negatives (kind 0) or positives (kind 1)."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,10 @@ class Consecutive(Division):
         ends = [tuple(np.cumsum(each).tolist()) for each in sizes]
         return cls((ends[0], ends[1]))
 
-    def codes(self, kind: int, first: int, count: int) -> Codes:
-        places = np.arange(first, first + count)
-        return np.searchsorted(self.ends[kind], places, side="right").astype(np.int32)
+    def codes(self, kind: int, first: int, steps: Any) -> Any:
+        xp = namespace(steps)
+        ends = xp.asarray([end - first for end in self.ends[kind]], dtype=xp.int64, device=device_of(steps))
+        return xp.searchsorted(ends, steps, side="right")
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,16 @@ class Dealt(Division):
         shifts = np.random.default_rng(seed).integers(n_folds, size=2).tolist()
         return cls(n_folds, (shifts[0], shifts[1]), seed)
 
-    def codes(self, kind: int, first: int, count: int) -> Codes:
-        start = (first + self.shifts[kind]) % self.n_folds
-        return ((start + np.arange(count)) % self.n_folds).astype(np.int32)
+    def codes(self, kind: int, first: int, steps: Any) -> Any:
+        return (steps + (first + self.shifts[kind]) % self.n_folds) % self.n_folds
 
 
 @dataclass(frozen=True)
 class DealtPositives(Dealt):
     """Random folds of the positives; negatives are in none of them, and have code -1."""
 
-    def codes(self, kind: int, first: int, count: int) -> Codes:
-        return super().codes(kind, first, count) if kind else np.full(count, -1, dtype=np.int32)
+    def codes(self, kind: int, first: int, steps: Any) -> Any:
+        return super().codes(kind, first, steps) if kind else 0 * steps - 1
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,11 @@ class HeldOut(Division):
         starts = np.random.default_rng(seed).integers(np.maximum(counts, 1)).tolist()
         return cls(held, counts, (starts[0], starts[1]), seed)
 
-    def codes(self, kind: int, first: int, count: int) -> Codes:
+    def codes(self, kind: int, first: int, steps: Any) -> Any:
         """1 where floor((held place + start) / count) steps up, which over all places it does `held` times."""
         held, total = self.held[kind], self.counts[kind]
-        base = (held * first + self.starts[kind]) % total  # in whole numbers of any size
-        steps = (base + held * np.arange(count + 1, dtype=np.int64)) // total
-        return np.diff(steps).astype(np.int32)
+        reached = held * steps + (held * first + self.starts[kind]) % total  # the latter in whole numbers of any size
+        return (reached + held) // total - reached // total
 
 
 @dataclass(frozen=True)
@@ -127,18 +125,16 @@ class AssignParts:
     def __call__(self, block: Block, state: State) -> State:
         """Codes in the place of earlier ones; rows of neither class have code -1."""
         xp = block.xp
-        codes = block.asarray(np.full(block.shape[0], -1, dtype=np.int32))
-        for kind, name in enumerate(("is_negative", "is_positive")):
-            mask = state[name]
-            count = int(block.to_host(xp.count_nonzero(mask))[0])
+        masks = [state[name] for name in ("is_negative", "is_positive")]
+        codes = xp.astype(masks[0], xp.int32) * 0 - 1
+        for kind, count in enumerate(block.to_host(*map(xp.count_nonzero, masks))):
             if count:
-                places = xp.cumulative_sum(xp.astype(mask, xp.int64)) - 1
-                own = xp.take(self._codes(block, state["number"], kind, count), xp.clip(places, 0, None), axis=0)
-                codes = xp.where(mask, own, codes)
+                places = xp.cumulative_sum(xp.astype(masks[kind], xp.int64)) - 1
+                own = self._codes(block, state["number"], kind, int(count))
+                codes = xp.where(masks[kind], xp.take(own, xp.clip(places, 0, None), axis=0), codes)
         return {**state, CODES: codes}
 
     def _codes(self, block: Block, number: int, kind: int, count: int) -> Any:
-        codes = self.division.codes(kind, self.first[number][kind], count)
-        if self.division.seed is not None:
-            codes = np.random.default_rng([self.division.seed, number, kind]).permutation(codes)
-        return block.asarray(codes)
+        codes = self.division.codes(kind, self.first[number][kind], block.counting(count))
+        codes = block.xp.astype(codes, block.xp.int32)
+        return codes if self.division.seed is None else block.shuffled(codes, (self.division.seed, number, kind))

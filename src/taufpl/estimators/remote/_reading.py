@@ -15,7 +15,7 @@ from taufpl._sklearn import check_feature_names, check_n_features
 from taufpl._types import Array
 from taufpl.estimators._reading import check_known, order_labels
 from taufpl.estimators.remote._table import BlockScores, BlockTable
-from taufpl.operators import is_foreign_array, is_remote, to_numpy
+from taufpl.operators import are_together, is_foreign_array, is_remote, plain, to_numpy
 from taufpl.operators.remote import Block, State, as_blocks, check_rows, divide, header, label_counts
 
 
@@ -65,14 +65,14 @@ def open_scores(scores: Any, y: Any, classes: Array) -> Iterator[tuple[BlockTabl
 
 
 def _read_labels(X: Any, y: Any) -> Any:
-    """Labels for blocks: collections stay what they are, and one array becomes a NumPy array."""
+    """Labels for blocks: collections, and arrays beside an array of their library, stay where they are."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: y must hold the labels of the rows of X.")
     if is_remote(y) and not is_foreign_array(y) and not is_foreign_array(X):
         return y
-    labels = column_or_1d(to_numpy(y), warn=True)
+    labels = plain(y) if are_together(X, y) and len(y.shape) == 1 else column_or_1d(to_numpy(y), warn=True)
     if isinstance(X.shape[0], int):
-        check_consistent_length(np.broadcast_to(0, (X.shape[0],)), labels)
+        check_consistent_length(np.broadcast_to(0, (X.shape[0],)), np.broadcast_to(0, labels.shape))
     return labels
 
 

@@ -1,14 +1,16 @@
 """Rows and vectors in arrays that follow the array API standard: PyTorch, CuPy and others, on a GPU or not.
 
 Products run in the type of the data. Everything that a certificate rests on is added up in double precision: a few rows
-at a time are converted. A number that goes to the host waits for the device, so that few do, together.
+at a time are converted; kernels for CUDA (`_row_kernels.py`) convert on the way, and all products are exact there. A
+number that goes to the host waits for the device, so that few do, together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,16 @@ class ArrayLibrary:
             host = self.xp.from_numpy(np.require(values, requirements=("C", "W")))
             return host.to(self.device, non_blocking=True)
         return self.xp.asarray(values, device=self.device)
+
+    def shuffled(self, x: Any, seed: tuple[int, ...]) -> Any:
+        """A vector in random order; on a CUDA device it is drawn there."""
+        if self.is_torch and not self.on_host:
+            state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+            generator = self.xp.Generator(self.device).manual_seed(int(state >> np.uint64(1)))
+            order = self.xp.randperm(x.shape[0], generator=generator, device=self.device)
+        else:
+            order = self.asarray(np.random.default_rng(seed).permutation(x.shape[0]))
+        return self.xp.take(x, order, axis=0)
 
     def sorted(self, x: Any) -> tuple[Any, Any]:
         """A vector in ascending order, and where its entries were."""
@@ -102,12 +114,20 @@ class ArrayRows(Rows):
                 f"and dtype {X.dtype}; convert it first."
             )
         self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self.exact = X.dtype == xp.float64
         self.library = ArrayLibrary(X)
+        self._on_cuda = self.library.is_torch and X.is_cuda and X.layout == xp.strided
+        self.exact = X.dtype == xp.float64 or self._kernels is not None
         self._x = X
+
+    @property
+    def _kernels(self) -> Any | None:
+        """The module of kernels for these rows, if there is one."""
+        return _row_kernels() if self._on_cuda else None
 
     def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
         xp = self.library.xp
+        if self._kernels is not None:
+            return self._kernels.row_products(self._x, self._feature(w, xp.float64), rows)
         if rows is None and (self.exact or not exact):
             scores = xp.matmul(self._x, self._feature(w, self._x.dtype))
             return scores if self.exact else xp.astype(scores, xp.float64)
@@ -116,6 +136,8 @@ class ArrayRows(Rows):
         return xp.concat(parts) if parts else self.library.zeros(0)
 
     def add(self, values: Any, rows: Any | None = None) -> Any:
+        if self._kernels is not None:
+            return self._kernels.row_sums(self._x, values, rows)
         whole = values.shape[0] <= self._chunk_rows()
         return _sum(self.library.xp.matmul(values if whole else values[at], part) for part, at in self._parts(rows))
 
@@ -130,6 +152,8 @@ class ArrayRows(Rows):
         return _sum(grams), _sum(totals)
 
     def squares(self, rows: Any | None, axis: int) -> Any:
+        if self._kernels is not None and axis == 1:
+            return self._kernels.row_products(self._x, None, rows)
         sums = [self.library.xp.sum(part * part, axis=axis) for part, _ in self._parts(rows)]
         if not sums:
             return self.library.zeros(self.shape[1] if axis == 0 else 0)
@@ -157,6 +181,15 @@ class ArrayRows(Rows):
 
     def _feature(self, vector: Vector, dtype: Any) -> Any:
         return self.library.xp.astype(self.library.asarray(vector), dtype, copy=False)
+
+
+@cache
+def _row_kernels() -> Any | None:
+    """The kernels for CUDA, where Triton is installed."""
+    try:
+        return import_module("taufpl.operators.remote._row_kernels")
+    except ImportError:
+        return None
 
 
 def _sum(parts: Iterable[Any]) -> Any:
@@ -189,6 +222,12 @@ class ArrayBlock(Block):
 
     def asarray(self, values: Any) -> Any:
         return self.library.asarray(values)
+
+    def counting(self, count: int) -> Any:
+        return self.xp.arange(count, dtype=self.xp.int64, device=self.library.device)
+
+    def shuffled(self, values: Any, seed: tuple[int, ...]) -> Any:
+        return self.library.shuffled(values, seed)
 
     def to_host(self, *values: Any) -> tuple[Any, ...]:
         return self.library.to_host(*values)

@@ -179,6 +179,14 @@ class Block(ABC):
         """Numbers from the host as an array of the block's library, where the block is."""
 
     @abstractmethod
+    def counting(self, count: int) -> Any:
+        """The integers from 0 on, this many, as an array of the block's library."""
+
+    @abstractmethod
+    def shuffled(self, values: Any, seed: tuple[int, ...]) -> Any:
+        """A vector in random order, the same for the same seed and device."""
+
+    @abstractmethod
     def to_host(self, *values: Any) -> tuple[Any, ...]:
         """Small arrays and scalars as NumPy arrays, in one transfer where the library lets them travel together."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Array
+from taufpl.operators._remote import is_foreign_array, namespace, to_numpy
 from taufpl.operators._storage import LARGEST_VALUE
 from taufpl.operators.remote._blocks import Block, Blocks, State
 
@@ -20,8 +21,8 @@ from taufpl.operators.remote._blocks import Block, Blocks, State
 _MOST_LABELS = 32
 # Rows that an error names.
 _MOST_NAMED = 5
-# A score with this weight is finite exactly where the row is: too small to overflow, too large to vanish.
-_TINY = 1e-200
+# A score with this weight, in double or in single precision, is finite exactly where the row is: it does not overflow.
+_TINY, _TINY_SINGLE = 1e-200, 1e-30
 
 
 def label_counts(blocks: Blocks) -> dict[Any, int]:
@@ -75,7 +76,11 @@ def _in_words(found: list[tuple[int, int, list[int]]], n_rows: int) -> str:
 class _CountLabels:
     def __call__(self, block: Block, state: State) -> tuple[dict[Any, int], int, int]:
         """Counts of labels, the number of missing labels, and the row of the first missing one."""
-        labels = _on_host(block, state["labels"])
+        labels = state["labels"]
+        found = _count_two(block, labels) if is_foreign_array(labels) else None
+        if found is not None:
+            return found, 0, -1
+        labels = to_numpy(labels)
         places = np.flatnonzero(_is_missing(labels))
         if len(places):
             return {}, len(places), state["start"] + int(places[0])
@@ -83,29 +88,50 @@ class _CountLabels:
         return dict(zip(values[:_MOST_LABELS].tolist(), counts[:_MOST_LABELS].tolist(), strict=True)), 0, -1
 
 
+def _count_two(block: Block, labels: Any) -> dict[Any, int] | None:
+    """Counts of labels on a device, the smallest and the largest; None where there are others, or where one is NaN."""
+    xp = namespace(labels)
+    if labels.dtype not in (xp.bool, xp.uint8, xp.int8, xp.int16, xp.int32, xp.int64, xp.float32, xp.float64):
+        return None  # a library may have no order for others
+    numbers = xp.astype(labels, xp.uint8) if labels.dtype == xp.bool else labels
+    ends = xp.stack((xp.min(numbers), xp.max(numbers)))
+    n_low, n_high = (int(n) for n in block.to_host(*(xp.count_nonzero(numbers == ends[i]) for i in (0, 1))))
+    low, high = to_numpy(xp.astype(ends, labels.dtype)).tolist()
+    if low == high:
+        return {low: n_low}
+    return {low: n_low, high: n_high} if n_low + n_high == labels.shape[0] else None
+
+
 @dataclass(frozen=True)
 class _Divide:
     positive_label: Any
 
     def __call__(self, block: Block, state: State) -> State:
-        positive = _on_host(block, state["labels"]) == self.positive_label
+        is_positive = block.asarray(state["labels"] == self.positive_label)
         kept = {name: value for name, value in state.items() if name != "labels"}
-        is_positive, is_negative = block.asarray(positive), block.asarray(~positive)
         rows = block.xp.nonzero(is_positive)[0]
-        return {**kept, "positive": rows, "is_positive": is_positive, "is_negative": is_negative}
+        return {**kept, "positive": rows, "is_positive": is_positive, "is_negative": ~is_positive}
 
 
 @dataclass(frozen=True)
 class _FindBad:
     def __call__(self, block: Block, state: State) -> tuple[int, tuple[int, list[int]], tuple[int, list[int]]]:
         """Number of the block, and count and first places of its rows that are not finite, and that are too large."""
+        xp, tiny = block.xp, _TINY if block.exact else _TINY_SINGLE
         # Weights that differ: large numbers of both signs must not cancel.
-        scores = block.dot(np.linspace(_TINY, 2.0 * _TINY, block.shape[1]), exact=True)
-        finite = block.xp.isfinite(scores)
-        masks = block.to_host(~finite, finite & (abs(scores) > _TINY * LARGEST_VALUE))
-        places = [np.flatnonzero(mask) for mask in masks]
-        gaps, large = ((len(rows), [state["start"] + int(row) for row in rows[:_MOST_NAMED]]) for rows in places)
+        scores = block.dot(np.linspace(tiny, 2.0 * tiny, block.shape[1]))
+        finite = xp.isfinite(scores)
+        masks = (~finite, finite & (abs(scores) > tiny * LARGEST_VALUE))
+        counts = [int(count) for count in block.to_host(*map(xp.count_nonzero, masks))]
+        gaps, large = (
+            (count, [] if not count else [state["start"] + int(row) for row in _first_places(block, mask)])
+            for count, mask in zip(counts, masks, strict=True)
+        )
         return state["number"], gaps, large
+
+
+def _first_places(block: Block, mask: Any) -> Any:
+    return block.to_host(block.xp.nonzero(mask)[0][:_MOST_NAMED])[0]
 
 
 def _is_missing(labels: Array) -> Array:
@@ -115,8 +141,3 @@ def _is_missing(labels: Array) -> Array:
         return np.zeros(len(labels), dtype=bool)
     # None, NaN, and what dataframes have for either.
     return np.array([not isinstance(label, str) and str(label) in {"None", "nan", "<NA>", "NaT"} for label in labels])
-
-
-def _on_host(block: Block, labels: Any) -> Array:
-    """Labels as NumPy array; those of an array on a device come over once."""
-    return labels if isinstance(labels, np.ndarray) else np.asarray(block.to_host(labels)[0])

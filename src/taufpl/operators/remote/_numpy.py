@@ -38,6 +38,12 @@ class NumpyBlock(Block):
     def asarray(self, values: Any) -> Any:
         return np.asarray(values)
 
+    def counting(self, count: int) -> Any:
+        return np.arange(count)
+
+    def shuffled(self, values: Any, seed: tuple[int, ...]) -> Any:
+        return np.random.default_rng(seed).permutation(values)
+
     def to_host(self, *values: Any) -> tuple[Any, ...]:
         return values
 

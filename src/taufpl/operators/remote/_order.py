@@ -19,6 +19,8 @@ from taufpl.operators.remote._blocks import Block, Blocks, State, Sums
 
 # Entries that come to the caller in a round: the least number from each block, and about how many in all.
 _LEAST_SAMPLE, _MOST_ENTRIES = 32, 8192
+# Entries of a sample on a device, which sorts them in no time.
+_DEVICE_SAMPLE = 1 << 16
 # Candidates, in standard errors of the sample around the wanted rank.
 _SPREAD = np.array([-8.0, -4.0, -2.0, -1.0, -0.4, 0.0, 0.4, 1.0, 2.0, 4.0, 8.0])
 
@@ -49,13 +51,15 @@ def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank
     >>> [order_statistic(blocks, Entries("scores"), rank) for rank in range(1, 7)]
     [1.0, 3.0, 3.0, 3.0, 4.0, 5.0]
     """
+    if blocks.in_one_place:
+        return float(blocks.gather(_AtRank(entries, rank))[0])
     low = high = None  # the entry lies strictly between these
     n_below, share, seed = 0, _LEAST_SAMPLE, 0
     while True:
         samples = blocks.gather(_Sample(entries, low, high, share, seed))
         counts = np.array([count for count, _ in samples])
         if not 1 <= rank <= n_below + counts.sum():
-            raise ValueError(f"rank must lie between 1 and the number of entries, {counts.sum()}, got {rank}.")
+            raise _no_such_rank(rank, int(counts.sum()))
         if all(len(values) == count for count, values in samples):
             return float(np.sort(np.concatenate([values for _, values in samples]))[rank - n_below - 1])
         candidates = _candidates(samples, counts, rank - n_below)
@@ -68,6 +72,39 @@ def order_statistic(blocks: Blocks, entries: Callable[[Block, State], Any], rank
         if place < len(candidates):
             high = float(candidates[place])
         share, seed = max(_LEAST_SAMPLE, _MOST_ENTRIES // len(samples)), seed + 1
+
+
+def _no_such_rank(rank: int, count: int) -> ValueError:
+    return ValueError(f"rank must lie between 1 and the number of entries, {count}, got {rank}.")
+
+
+@dataclass(frozen=True)
+class _AtRank:
+    """The rank-th smallest entry, where all of them lie in one place."""
+
+    entries: Callable[[Block, State], Any]
+    rank: int
+
+    def __call__(self, block: Block, state: State) -> float:
+        values = self.entries(block, state)
+        if not 1 <= self.rank <= values.shape[0]:
+            raise _no_such_rank(self.rank, int(values.shape[0]))
+        found = self._among_few(block, values)
+        return block.to_host(block.xp.sort(values)[self.rank - 1])[0] if found is None else found
+
+    def _among_few(self, block: Block, values: Any) -> float | None:
+        """What a sample leaves to be sorted, unless entries are few or the sample misleads."""
+        xp, stride = block.xp, values.shape[0] // _DEVICE_SAMPLE
+        if stride < 4:
+            return None
+        sample = xp.sort(values[::stride])
+        size = int(sample.shape[0])
+        middle, apart = self.rank * size // int(values.shape[0]), int(4.0 * size**0.5)
+        low, high = sample[max(0, middle - apart)], sample[min(size - 1, middle + apart)]
+        inside = xp.sort(values[(values >= low) & (values <= high)])
+        n_below = int(block.to_host(xp.count_nonzero(values < low))[0])
+        place = self.rank - 1 - n_below
+        return block.to_host(inside[place])[0] if 0 <= place < inside.shape[0] else None
 
 
 def _candidates(samples: list[tuple[int, Vector]], counts: NDArray[np.int64], rank: int) -> Vector:
