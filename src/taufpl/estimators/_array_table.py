@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
-from taufpl.estimators._reading import CopyFinder, Units, find_copies, possible_folds
+from taufpl.estimators._reading import CopyFinder, Units, enough_folds, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
 from taufpl.operators import Operator
 from taufpl.problem import RankingProblem
@@ -181,7 +181,13 @@ class ArrayTable(Table):
             pairs.append((self.part(rows[~self.units.with_all(own, rows)]), drawn))
         return nullcontext(ArrayParts(pairs, self.n_jobs))
 
-    def search_folds(self, cv: Any) -> AbstractContextManager[ArrayParts]:
+    def search_folds(self, cv: Any, *, enough: int | None = None) -> AbstractContextManager[ArrayParts]:
+        if enough is not None and isinstance(cv, Integral):
+            n_folds = possible_folds(int(cv), self)
+            n_used = enough_folds(n_folds, self.n_positive, enough)
+            if n_used < n_folds:
+                folds = self.split(cv, seed=0)
+                return nullcontext(replace(folds, pairs=folds.pairs[:n_used]))
         return nullcontext(self.split(cv))
 
     def split(self, cv: Any, seed: int | None = None) -> ArrayParts:

@@ -106,7 +106,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
     regs : int or array-like of float, default=10
         The grid for ``reg="cv"``, as in :class:`TauFPLRankerCV`.
     cv : int, default=5
-        Folds of the search for reg, of "cross", and of the recall of "np".
+        Folds of the search for reg, of "cross", and of the recall of "np". With very many positives the search takes as
+        few of its folds as hold 20,000 of them.
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None

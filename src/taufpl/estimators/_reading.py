@@ -6,6 +6,7 @@ sides of a division, and each gives the threshold one negative.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections import Counter
@@ -270,6 +271,11 @@ def possible_folds(wanted: int, table: Table) -> int:
             'kernels gamma, as numbers with threshold="np", which takes no folds.'
         )
     return min(wanted, fewest)
+
+
+def enough_folds(n_folds: int, n_positive: int, enough: int) -> int:
+    """As few of the folds as hold this many positives, of which each has an equal share; all where there are fewer."""
+    return min(n_folds, math.ceil(enough * n_folds / n_positive))
 
 
 @contextmanager

@@ -129,8 +129,11 @@ class Table(ABC):
         """Independent random divisions in which a share of each class trains."""
 
     @abstractmethod
-    def search_folds(self, cv: Any) -> AbstractContextManager[Parts]:
-        """Folds of a search: a number of consecutive ones, or, in memory, those of a scikit-learn splitter."""
+    def search_folds(self, cv: Any, *, enough: int | None = None) -> AbstractContextManager[Parts]:
+        """Folds of a search: a number of consecutive ones, or, in memory, those of a scikit-learn splitter.
+
+        Of a number of folds, as few as hold `enough` positives, where that is given: random ones then.
+        """
 
     @abstractmethod
     def negatives(self, seed: int | None = None) -> Table:

@@ -27,7 +27,7 @@ from taufpl import (
     TauFPLClassifier,
     TauFPLRanker,
 )
-from taufpl.estimators import SolverChoice
+from taufpl.estimators import SolverChoice, _search
 from taufpl.estimators._search import PaperFitter
 from taufpl.estimators.remote import BlockTable
 from taufpl.estimators.remote._divisions import HeldOut
@@ -126,6 +126,18 @@ def test_the_automatic_ranking_says_what_it_compared():
     assert kept == f"paper({model.tau_scale_:g}, {model.reg_:g})"
     assert model.dual_gap_ <= model.tol
     assert not hasattr(model.set_params(reg=0.1).fit(tensor(X), Y), "selection_")
+
+
+@pytest.mark.parametrize("convert", [tensor, np.asarray], ids=["remote", "in memory"])
+def test_many_positives_are_searched_on_as_few_folds_as_hold_enough(convert, monkeypatch):
+    settings = {"ranking": "paper", "tau_scale": 1.0, "regs": [1.0, 0.1], "cv": 4, "random_state": 0}
+    whole = TauFPLClassifier(0.1, **settings).fit(convert(X), Y)
+    assert "split3_test_score" in whole.cv_results_
+    monkeypatch.setattr(_search, "ENOUGH_POSITIVES", int(0.3 * np.sum(Y == 1)))
+    part = TauFPLClassifier(0.1, **settings).fit(convert(X), Y)
+    splits = [name for name in part.cv_results_ if name.startswith("split")]
+    assert splits == ["split0_test_score", "split1_test_score"]
+    assert part.cv_results_["mean_test_score"] == pytest.approx(whole.cv_results_["mean_test_score"], abs=0.2)
 
 
 def test_several_tolerances_around_a_ranker():

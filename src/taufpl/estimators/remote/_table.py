@@ -15,7 +15,7 @@ import numpy as np
 from taufpl._types import Array, Vector
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import scores_of
-from taufpl.estimators._reading import possible_folds
+from taufpl.estimators._reading import enough_folds, possible_folds
 from taufpl.estimators._table import Parts, Scores, Strata, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
 from taufpl.estimators.remote._learners import ModelScore, fit_where_rows_are
@@ -115,14 +115,17 @@ class BlockTable(Table):
         """Deal the positives to random folds."""
         return self._parts(DealtPositives.folds(n_folds, seed), n_used)
 
-    def search_folds(self, cv: Any) -> AbstractContextManager[BlockParts]:
-        """Consecutive folds, as a number stands for in scikit-learn."""
+    def search_folds(self, cv: Any, *, enough: int | None = None) -> AbstractContextManager[BlockParts]:
+        """Consecutive folds, as a number stands for in scikit-learn; random ones where some will do."""
         if not isinstance(cv, Integral):
             raise TypeError(
                 f"cv must be a number of folds for remote rows, got {cv!r}: splitters choose rows by their numbers, in "
                 "memory."
             )
         n_folds = possible_folds(int(cv), self)
+        n_used = n_folds if enough is None else enough_folds(n_folds, self.n_positive, enough)
+        if n_used < n_folds:
+            return self._parts(Dealt.folds(n_folds, 0), n_used)
         return self._parts(Consecutive.folds(n_folds, self.sizes, self.first_kind), n_folds)
 
     def rounds(self, n_rounds: int, train_share: float, seed: int) -> AbstractContextManager[BlockParts]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taufpl._types import Labels
+from taufpl.estimators._reading import enough_folds
 from taufpl.estimators._table import Strata, Table
 from taufpl.estimators.strategies._base import LEAST_TRAIN_SHARE, STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
 from taufpl.estimators.strategies._limits import (
@@ -174,7 +174,7 @@ def recall_folds(n_positive: int, plan: Plan) -> tuple[int, int]:
     n_folds = min(plan.n_folds, n_positive)
     if not plan.measure_recall or n_folds < 2:
         return 0, 0
-    return n_folds, min(n_folds, math.ceil(_ENOUGH_POSITIVES * n_folds / n_positive))
+    return n_folds, enough_folds(n_folds, n_positive, _ENOUGH_POSITIVES)
 
 
 def check_held_out(n_held: int, n_units: int, plan: Plan) -> None:

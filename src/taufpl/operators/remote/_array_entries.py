@@ -74,6 +74,26 @@ class ArraySelected(Selected):
 
         return Deferred((places, self._library.xp.take(self._sums, places, axis=0)), finish)
 
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
+        return int(self._shifted.shape[0])
+
+    def top_mean(self, k: int) -> Any:
+        """Mean of the k largest entries, a number that stays on the device."""
+        return self.order.running[k - 1] / -k
+
+    def at_rank(self, k: int) -> Deferred:
+        """The k-th largest entry, how many lie above it, how many at it or above, and by how much in all: (4, 1)."""
+        xp, order = self._library.xp, self.order
+        turned = order.turned[k - 1 : k]
+        places = [xp.searchsorted(order.turned, turned, side=side) for side in ("left", "right")]
+
+        def finish(turned: Vector, n_above: Vector, n_from: Vector, total: Vector) -> Matrix:
+            return np.stack((-turned, n_above, n_from, k * turned - total))
+
+        return Deferred((turned, *places, order.running[k - 1 : k]), finish)
+
     def fetch(self, intervals: Matrix, moves: Any | None, most: int) -> Deferred:
         """In two steps: where the intervals begin and end with the sums above, then the entries inside."""
         size = len(intervals)

@@ -27,7 +27,16 @@ from taufpl.problem._oracle import Oracle, Point
 from taufpl.problem._ranking import BaseRankingProblem, Certificate, spread_about
 from taufpl.problem.remote._tasks import Begin, Both, ClassSums, EvaluatePair, KeptPair, Losses, Pair, Rescore, Squares
 from taufpl.projection import Thresholds
-from taufpl.projection.remote import AROUND, Projection, ProjectionTask, Samples, Source, TopMean, top_mean_by_rounds
+from taufpl.projection.remote import (
+    AROUND,
+    LookAtTop,
+    Projection,
+    ProjectionTask,
+    Samples,
+    Source,
+    TopMean,
+    top_mean_by_rounds,
+)
 
 # T_k counts as known when its bounds are this close, relative to the scores' size.
 _EXACT = 1e-12
@@ -177,7 +186,8 @@ class BlockRankingProblem(BaseRankingProblem):
         """Values of the pair of a projection at w + t step, and the answer to something else, in one round."""
         own, scores = self.scores(t)
         edges = np.unique(top.at + AROUND * max(top.width, 1e-12 * abs(top.at), 1e-300))
-        task = EvaluatePair(projection, scores, own, edges, self.slope + top.mean)
+        look = LookAtTop(scores, edges, self.k if self.blocks.in_one_place else None)
+        task = EvaluatePair(projection, look, own, self.slope, top.mean)
         found = self.blocks.reduce(task if also is None else Both(task, also))
         sums, counts, up, down, at_cap, tally = found[:6]
         cap = projection.thresholds.cap
@@ -190,9 +200,11 @@ class BlockRankingProblem(BaseRankingProblem):
         ratio = float(sums[0]) / total_beta if total_beta > 0 else 1.0
         dual_direction = up - ratio * down
         dual, plain, theta = self._duals(sums[:3], dual_direction)
-        samples = Samples(edges, *tally)
+        samples = look.samples(tally)
         bound = TopMean.of(samples, self.k)
-        primal, slack = self._primal(coef, sums[3:], top.mean, bound)
+        # Where the k-th largest score was found, the losses are those at the lowest bound.
+        mean = bound.lower if len(tally) == 4 else top.mean
+        primal, slack = self._primal(coef, sums[3:], mean, bound)
         n_active, n_free, n_capped = (int(x) for x in counts)
         self.blocks.count((n_active + n_free + n_capped) / self.blocks.shape[0])
         new_top = Top(bound.upper, bound.at, max(2.0 * abs(bound.at - top.at), 0.25 * top.width))

@@ -27,7 +27,7 @@ import numpy as np
 
 from taufpl._types import Matrix, Vector
 from taufpl.operators.remote import Block, Deferred, DeferredReduction, Reduction, State, Sums
-from taufpl.projection.remote import Projection, Source
+from taufpl.projection.remote import LookAtTop, Projection, Source
 
 # Changes of the state, most of them with a reduction in the same round.
 
@@ -230,15 +230,15 @@ class Classes:
 class EvaluatePair(_Settled):
     """Reduction: the dual direction of a pair, and the sums of a certificate.
 
-    The scores are those of all negatives and of the positives; `edges` are candidates for the k-th largest score, and
-    positives that score less than `bend` have a loss.
+    Positives that score less than slope + T_k have a loss: T_k is that of the scores of all negatives where it can be
+    had at once, and else the mean that is given.
     """
 
     projection: Projection
-    scores: Source
+    top: LookAtTop
     own_scores: Source
-    edges: Vector
-    bend: float
+    slope: float
+    mean: float
 
     def deferred(self, block: Block, state: State) -> Deferred:
         """Sums of alpha, alpha^2, beta, losses; counts; sums of alpha x, beta x, x at the cap; tally of candidates."""
@@ -246,12 +246,14 @@ class EvaluatePair(_Settled):
         classes = Classes.of(self.projection, block, state)
         sums = (xp.sum(classes.alpha), xp.matmul(classes.alpha, classes.alpha), xp.sum(classes.beta))
         counts = np.array([x.shape[0] for x in (classes.active, classes.free, classes.capped)], dtype=np.float64)
+        mean = self.top.mean(block, state)
+        bend = self.slope + (self.mean if mean is None else mean)
         asked = (
-            Deferred.stacked(*sums, *_losses(self.own_scores, self.bend, block, state)),
+            Deferred.stacked(*sums, *_losses(self.own_scores, bend, block, state)),
             block.add(classes.alpha, classes.active),
             block.add(classes.beta, classes.free),
             block.add(xp.ones_like(classes.capped, dtype=xp.float64), classes.capped),
-            self.scores.above(block, state, float(self.edges[0]), "top").tally(self.edges),
+            self.top.deferred(block, state),
         )
 
         def finish(told: Vector, up: Vector, down: Vector, at_cap: Vector, top: Matrix) -> Sums:
@@ -260,7 +262,7 @@ class EvaluatePair(_Settled):
         return Deferred.together(asked, finish)
 
 
-def _losses(own_scores: Source, bend: float, block: Block, state: State) -> tuple[Any, Any, Any]:
+def _losses(own_scores: Source, bend: Any, block: Block, state: State) -> tuple[Any, Any, Any]:
     """How many positives lie below a score, by how much in all, and the sum of squares of that."""
     xp = block.xp
     below = xp.clip(bend - _dense(own_scores, block, state), 0.0, None)

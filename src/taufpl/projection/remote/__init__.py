@@ -3,11 +3,12 @@
 from taufpl.projection.remote._distributed import FirstRound, Projection, ProjectionTask, project_by_rounds
 from taufpl.projection.remote._piecewise_linear import AROUND, Samples
 from taufpl.projection.remote._tasks import Source
-from taufpl.projection.remote._top_mean import TopMean, top_mean_by_rounds
+from taufpl.projection.remote._top_mean import LookAtTop, TopMean, top_mean_by_rounds
 
 __all__ = [
     "AROUND",
     "FirstRound",
+    "LookAtTop",
     "Projection",
     "ProjectionTask",
     "Samples",

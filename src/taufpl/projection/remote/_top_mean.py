@@ -7,11 +7,12 @@ of that convex function a lower one. Both meet after few rounds: an entry that o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from taufpl._types import Vector
-from taufpl.operators.remote import Block, Blocks, State, Sums
+from taufpl._types import Matrix, Vector
+from taufpl.operators.remote import ArraySelected, Block, Blocks, Deferred, Selected, State, Sums
 from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Samples
 from taufpl.projection.remote._tasks import Source
 
@@ -44,15 +45,40 @@ class TopMean:
 
 @dataclass(frozen=True, slots=True)
 class LookAtTop:
-    """Task: counts and excesses over candidates."""
+    """Task: counts and excesses over candidates for the k-th largest entry.
+
+    Given k, where all entries lie in one place and enough of them above the lowest candidate, over that entry itself.
+    """
 
     source: Source
     edges: Vector
+    k: int | None = None
 
     def __call__(self, block: Block, state: State) -> Sums:
         """An array, to be added up over blocks."""
-        above = self.source.above(block, state, float(self.edges[0]), "top")
-        return block.settle(above.tally(self.edges))
+        return block.settle(self.deferred(block, state))
+
+    def deferred(self, block: Block, state: State) -> Deferred:
+        """The array, still with the block: a row more where the k-th largest entry was found."""
+        above = self._above(block, state)
+        found = self._with_kth(above)
+        return above.tally(self.edges) if found is None else found[0].at_rank(found[1])
+
+    def mean(self, block: Block, state: State) -> Any | None:
+        """T_k, a number of the block's library, where the k-th largest entry can be found."""
+        found = self._with_kth(self._above(block, state))
+        return None if found is None else found[0].top_mean(found[1])
+
+    def _above(self, block: Block, state: State) -> Selected:
+        return self.source.above(block, state, float(self.edges[0]), "top")
+
+    def _with_kth(self, above: Selected) -> tuple[ArraySelected, int] | None:
+        enough = self.k is not None and isinstance(above, ArraySelected) and above.size >= self.k
+        return (above, self.k) if enough else None  # type: ignore[return-value]
+
+    def samples(self, told: Matrix) -> Samples:
+        """The answer of all blocks."""
+        return Samples(*told) if len(told) == 4 else Samples(self.edges, *told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +121,8 @@ def top_mean_by_rounds(
             if not len(edges):
                 return found
         edges = np.unique(edges)
-        new = Samples(edges, *blocks.reduce(LookAtTop(source, edges))[0])
+        task = LookAtTop(source, edges, k if blocks.in_one_place else None)
+        new = task.samples(blocks.reduce(task)[0])
         samples = new if samples is None else samples.joined(new)
     assert samples is not None
     return TopMean.of(samples, k)
