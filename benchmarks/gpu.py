@@ -1,15 +1,20 @@
-"""A ranking on a device: time of the fit against the floor that memory sets, stage by stage, and against rivals.
+"""Fits on a device: time of the public calls, stage by stage, against the floor that memory sets, and against rivals.
 
-    python benchmarks/gpu.py [--rows 10000000] [--features 100] [--repeats 5] [--rival-rows 500000]
+    python benchmarks/gpu.py [--old OLD/src] [--rows 10000000] [--features 100] [--repeats 5] [--rival-rows 500000]
 
 The data are two overlapping normal classes in single precision, made on the device: CUDA where there is one, else the
-CPU (take fewer rows then). The floor is what the passes of a fit would take at the speed of a copy. Prints Markdown.
+CPU (take fewer rows then). With `--old` another version of the sources, with its compiled modules, makes the same calls
+in turns. Recall and false alarms are those on a million unseen rows. Stages are timed in one call more each, in which
+the device is waited for at every border, so that they add up to that call. The floor is what the passes of the solver
+would take at the speed of a copy. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -21,15 +26,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from taufpl.operators import as_operator
-from taufpl.operators.remote import ArrayBlock, LocalBlocks, as_block
-from taufpl.problem import RankingProblem, top_count
-from taufpl.problem.remote import BlockRankingProblem, _oracle, _tasks, labelled
-from taufpl.projection.remote import _device as _device_projection, _tasks as _round_tasks, _top_mean
-from taufpl.solvers import Newton, Result
+from taufpl import TauFPLClassifier, TauFPLRanker
+from turns import Fit, Version, serve
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-SHARED = ("select", "transfers")
+SHAPE = "TAUFPL_GPU_SHAPE"  # names rows, features, share and shift in the environment, for the processes of versions
+UNSEEN_ROWS = 1_000_000
+CALLS: dict[str, Callable[[], Any]] = {
+    "TauFPLRanker()": TauFPLRanker,
+    'TauFPLClassifier(threshold="np", reg=1e-3, tau_scale=1.0)': lambda: TauFPLClassifier(
+        threshold="np", reg=1e-3, tau_scale=1.0, random_state=0
+    ),
+    "TauFPLClassifier()": lambda: TauFPLClassifier(random_state=0),
+}
+# What several stages do belongs to one of these where it is done for it.
+OWNERS = ("labels", "check of the rows", "division", "projection", "threshold")
+SHARED = ("products", "sums of rows", "norms", "select", "transfers")
 
 
 def wait() -> None:
@@ -50,23 +62,77 @@ def timed(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return median(seconds), answer
 
 
-def make_data(rows: int, features: int, share: float, shift: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Standard normal rows; positives lie `shift` standard deviations further in one direction."""
+def make_data(
+    rows: int, features: int, share: float, shift: float, unseen: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Standard normal rows; positives lie `shift` standard deviations further in one direction.
+
+    Rows that no fit has seen follow after the others, from the same classes.
+    """
     generator = torch.Generator(DEVICE).manual_seed(0)
     X = torch.empty((rows, features), dtype=torch.float32, device=DEVICE)
     X.normal_(generator=generator)
     is_positive = torch.rand(rows, generator=generator, device=DEVICE) < share
     direction = torch.randn(features, generator=generator, device=DEVICE)
     direction *= shift / direction.norm()
+    if unseen:
+        X = torch.empty((unseen, features), dtype=torch.float32, device=DEVICE).normal_(generator=generator)
+        is_positive = torch.rand(unseen, generator=generator, device=DEVICE) < share
     places = is_positive.nonzero()[:, 0]
     for part in places.split(1 << 20):
         X[part] += direction
     return X, is_positive
 
 
-def pose(X: torch.Tensor, is_positive: torch.Tensor, tau: float, reg: float) -> BlockRankingProblem:
-    block = as_block(X)
-    blocks = LocalBlocks([block], [labelled(block, is_positive)])
+def serve_calls() -> None:
+    """Make the public calls in this process, on rows of its own."""
+    rows, features, share, shift = os.environ[SHAPE].split()
+    shape = (int(rows), int(features), float(share), float(shift))
+    X, y = make_data(*shape)
+    unseen, labels = make_data(*shape, unseen=UNSEEN_ROWS)
+
+    def tell(model: Any) -> dict[str, float]:
+        alarms = model.predict(unseen) == 1
+        rates = [float(alarms[mask].double().mean()) for mask in (labels, ~labels)]
+        return {"primal": model.primal_objective_, "gap": model.dual_gap_, "recall": rates[0], "fpr": rates[1]}
+
+    def case(make: Callable[[], Any]) -> Callable[[], Fit]:
+        return lambda: lambda: make().fit(X, y)
+
+    serve({name: case(make) for name, make in CALLS.items()}, tell)
+
+
+def report_calls(args: argparse.Namespace) -> None:
+    """Seconds of the public calls, each version in a process of its own, in turns."""
+    os.environ[SHAPE] = f"{args.rows} {args.features} {args.share} {args.shift}"
+    sources = ([args.old] if args.old else []) + [os.path.dirname(os.path.dirname(sys.modules["taufpl"].__file__))]
+    versions = [Version(__file__, source) for source in sources]
+    print("\n| call | version | s | primal | gap | recall | false alarms |\n|---|---|---|---|---|---|---|")
+    try:
+        for name in CALLS:
+            told: list[list[Any]] = [[] for _ in versions]
+            for _ in range(args.repeats):
+                for version, answers in zip(versions, told, strict=True):
+                    answers.append(version.fit(name))
+            for label, answers in zip(("old", "new")[-len(versions) :], told, strict=True):
+                seconds, (_, last) = median(each for each, _ in answers), answers[-1]
+                print(
+                    f"| `{name}` | {label} | **{seconds:.3f}** | {last['primal']:.6f} | {last['gap']:.1e} | "
+                    f"{last['recall']:.4f} | {last['fpr']:.5f} |",
+                    flush=True,
+                )
+    finally:
+        for version in versions:
+            version.end()
+
+
+def pose(X: torch.Tensor, is_positive: torch.Tensor, tau: float, reg: float) -> Any:
+    from taufpl.operators.remote import as_blocks, divide
+    from taufpl.problem import top_count
+    from taufpl.problem.remote import BlockRankingProblem
+
+    blocks = as_blocks(X, is_positive)
+    divide(blocks, True)
     m = int(is_positive.sum())
     n = X.shape[0] - m
     return BlockRankingProblem(blocks, m, n, top_count(tau, n), reg)
@@ -85,6 +151,8 @@ def report_products(X: torch.Tensor, bandwidth: float) -> None:
     w = torch.randn(X.shape[1], dtype=torch.float32, device=DEVICE)
     narrow, wide = w[:, None].contiguous(), w[:, None].repeat(1, 8).contiguous()
     host = w.double().cpu().numpy()
+    from taufpl.operators.remote import as_block
+
     block = as_block(X)
     ways: dict[str, Callable[[], Any]] = {
         "torch.mv": lambda: torch.mv(X, w),
@@ -119,10 +187,10 @@ class Stages:
         @wraps(call)
         def inner(*args: Any, **kwargs: Any) -> Any:
             self._switch()
-            # What several stages do belongs to projections where it is done for one.
-            whose = "projection: " if stage in SHARED and self._stack[-1].startswith("projection") else ""
-            self._stack.append(whose + stage)
-            self.calls[whose + stage] += 1
+            owner = self._stack[-1].partition(":")[0]
+            name = f"{owner}: {stage}" if stage in SHARED and owner in OWNERS else stage
+            self._stack.append(name)
+            self.calls[name] += 1
             try:
                 return call(*args, **kwargs)
             finally:
@@ -134,21 +202,44 @@ class Stages:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Wrap what the stages are made of."""
+        from taufpl.estimators.remote import _divisions, _reading, _table, _tasks as _table_tasks
+        from taufpl.operators.remote import ArrayBlock
+        from taufpl.problem.remote import _oracle, _tasks
+        from taufpl.projection.remote import _device, _distributed, _tasks as _round_tasks
+        from taufpl.thresholding import remote as _thresholds
+
         places = [
             (ArrayBlock, "dot", "products"),
-            (ArrayBlock, "add", "dual_direction"),
+            (ArrayBlock, "add", "sums of rows"),
+            (ArrayBlock, "norms", "norms"),
             (ArrayBlock, "moments", "Gram"),
             (ArrayBlock, "select", "select"),
             (ArrayBlock, "to_host", "transfers"),
-            (_device_projection.SolveOnDevice, "__call__", "projection: solve"),
-            (_round_tasks.Look, "__call__", "projection: look"),
-            (_round_tasks.Fetch, "__call__", "projection: fetch"),
-            (_round_tasks.Sample, "__call__", "projection: sample"),
-            (_oracle, "project_by_rounds", "projection: host"),
+            (_reading, "label_counts", "labels"),
+            (_reading, "divide", "labels"),
+            (_reading, "check_rows", "check of the rows"),
+            (_table.BlockTable, "of", "division"),
+            (_divisions.AssignParts, "__call__", "division"),
+            (_table_tasks.TakePart, "__call__", "division"),
+            (_table_tasks.PoseProblem, "__call__", "division"),
+            (_table_tasks.ScoreRows, "__call__", "threshold"),
+            (_table_tasks.Norms, "__call__", "threshold"),
+            (_table_tasks.NormAt, "__call__", "threshold"),
+            (_thresholds, "order_statistic", "threshold"),
+            (_table, "order_statistic", "threshold"),
+            (_thresholds.BlockSample, "__init__", "threshold"),
+            (_thresholds.BlockSample, "n_above", "threshold"),
+            (_device.SolveOnDevice, "__call__", "projection"),
+            (_round_tasks.Look, "__call__", "projection"),
+            (_round_tasks.Fetch, "__call__", "projection"),
+            (_round_tasks.Sample, "__call__", "projection"),
+            (_distributed._Search, "run", "projection: host"),
             (_tasks.EvaluatePair, "deferred", "evaluate"),
+            (_tasks.Begin, "__call__", "begin"),
             (_tasks.Recentre, "__call__", "centre"),
+            (_tasks.Keep, "__call__", "centre"),
             (_tasks.Step, "__call__", "step"),
-            (_top_mean.LookAtTop, "__call__", "top mean"),
+            (_oracle.BlockOracle, "newton_step", "Newton step: host"),
         ]
         before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
         for owner, name, stage in places:
@@ -162,29 +253,37 @@ class Stages:
                 setattr(owner, name, original)
 
 
-def report_fit(problem: BlockRankingProblem, X: torch.Tensor, args: argparse.Namespace, bandwidth: float) -> None:
-    solver = Newton(tol=args.tol)
-    seconds, result = timed(lambda: solver.solve(problem), args.repeats)
-    floor = result.n_passes * X.nbytes / bandwidth
-    print(f"\nFit: **{1e3 * seconds:.1f} ms** (median of {args.repeats}), {describe(result)}.")
-    print(f"Floor for these passes at the copy's speed: {1e3 * floor:.1f} ms, {floor / seconds:.0%} of the fit.")
+def report_stages(call: Callable[[], Any], title: str) -> tuple[Stages, float]:
+    """A table of the stages of one call; the stages, and their sum, which is the time of the call."""
+    call()
     stages = Stages()
     gc.collect()  # so that Python does not clear up in the middle of a stage
     with stages.watching():
-        began = time.perf_counter()
-        solver.solve(problem)
-        total = time.perf_counter() - began
-    print(f"\n| stage, waiting at every border ({1e3 * total:.1f} ms in all) | calls | ms | share |\n|---|---|---|---|")
+        call()
+    total = sum(stages.seconds.values())
+    print(f"\n| {title}: {1e3 * total:.1f} ms, waiting at every border | calls | ms | share |\n|---|---|---|---|")
     for stage, spent in sorted(stages.seconds.items(), key=lambda item: -item[1]):
-        print(f"| {stage} | {stages.calls[stage]} | {1e3 * spent:.2f} | {spent / total:.1%} |")
+        print(f"| {stage} | {stages.calls[stage] or ''} | {1e3 * spent:.2f} | {spent / total:.1%} |", flush=True)
+    return stages, total
+
+
+def report_fit(problem: Any, X: torch.Tensor, args: argparse.Namespace, bandwidth: float) -> None:
+    from taufpl.solvers import Newton
+
+    solver = Newton(tol=args.tol)
+    seconds, result = timed(lambda: solver.solve(problem), args.repeats)
+    floor = result.n_passes * X.nbytes / bandwidth
+    print(f"\nSolver: **{1e3 * seconds:.1f} ms** (median of {args.repeats}), {describe(result)}.")
+    print(f"Floor for these passes at the copy's speed: {1e3 * floor:.1f} ms, {floor / seconds:.0%} of it.")
+    stages, total = report_stages(lambda: solver.solve(problem), "the solver alone")
     projection = sum(spent for stage, spent in stages.seconds.items() if stage.startswith("projection"))
     print(
-        f"\nProjections together: {projection / total:.0%} of the fit, "
+        f"\nProjections together: {projection / total:.0%} of the solver, "
         f"{1e3 * projection / max(1, result.n_projections):.2f} ms each."
     )
 
 
-def describe(result: Result) -> str:
+def describe(result: Any) -> str:
     return (
         f"{result.status}, relative gap {result.gap:.1e}, P = {result.primal:.5f}; {result.n_iter} steps, "
         f"{result.n_passes:.1f} passes, {result.n_projections} projections, {result.n_rounds} rounds"
@@ -214,6 +313,10 @@ def logistic_regression(X: torch.Tensor, is_positive: torch.Tensor, reg: float) 
 
 
 def report_rivals(X: torch.Tensor, is_positive: torch.Tensor, args: argparse.Namespace) -> None:
+    from taufpl.operators import as_operator
+    from taufpl.problem import RankingProblem
+    from taufpl.solvers import Newton
+
     part, labels = X[: args.rival_rows], is_positive[: args.rival_rows]
     problem = pose(part, labels, args.tau, args.reg)
     seconds, result = timed(lambda: Newton(tol=args.tol).solve(problem), 3)
@@ -252,15 +355,23 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rival-rows", type=int, default=500_000)
+    parser.add_argument("--old", help="sources of another version, with its compiled modules")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
 
+    if args.serve:
+        serve_calls()
+        return
     X, is_positive = make_data(args.rows, args.features, args.share, args.shift)
     name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
     print(f"### {args.rows:,} x {args.features}, float32, {int(is_positive.sum()):,} positives, on {name}\n")
     bandwidth = copy_bandwidth(X.nbytes)
     print(f"tau {args.tau:g}, reg {args.reg:g}, to a relative gap of {args.tol:g}. torch {torch.__version__}.")
     print(f"Copy: {bandwidth / 1e9:.0f} GB/s. Floor of a pass: {1e3 * X.nbytes / bandwidth:.2f} ms.")
+    report_calls(args)
+    for name, make in CALLS.items():
+        report_stages(lambda make=make: make().fit(X, is_positive), f"`{name}`")
     report_products(X, bandwidth)
     report_fit(pose(X, is_positive, args.tau, args.reg), X, args, bandwidth)
     report_rivals(X, is_positive, args)

@@ -137,7 +137,7 @@ def test_many_positives_are_searched_on_as_few_folds_as_hold_enough(convert, mon
     part = TauFPLClassifier(0.1, **settings).fit(convert(X), Y)
     splits = [name for name in part.cv_results_ if name.startswith("split")]
     assert splits == ["split0_test_score", "split1_test_score"]
-    assert part.cv_results_["mean_test_score"] == pytest.approx(whole.cv_results_["mean_test_score"], abs=0.2)
+    assert max(part.cv_results_["mean_test_score"]) == pytest.approx(max(whole.cv_results_["mean_test_score"]), abs=0.2)
 
 
 def test_several_tolerances_around_a_ranker():
