@@ -15,6 +15,8 @@ Scores = NDArray[np.float64]
 
 # Below this tolerance, numbers of negatives come near the largest float.
 _LEAST_TAU = 1e-300
+# More names than that are not listed one by one.
+_MOST_NAMES = 12
 
 
 def check_vector(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -79,8 +81,15 @@ def check_count(name: str, value: Any, least: int = 0) -> int:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question with the nearest of the known names, or nothing."""
     folded = {each.casefold(): each for each in known}
-    near = get_close_matches(name.casefold(), folded, 1, cutoff=0.5)
+    near = get_close_matches(name.casefold(), folded, 1, cutoff=0.6)
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def near_or_all(name: str, known: Iterable[str], what: str) -> str:
+    """A question with the nearest of the known names, or, where none is near, a sentence that lists them."""
+    names = list(known)
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return did_you_mean(name, names) or f" The {what} are {', '.join(map(repr, names[:_MOST_NAMES]))}{more}."
 
 
 def check_number(name: str, value: Any) -> float:

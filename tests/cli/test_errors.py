@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
 from taufpl import _files
@@ -56,7 +57,7 @@ BAD = [
     (FIT.format("only_target.csv"), 1, "there is only the target"),
     (FIT.format("words.csv"), 1, "--positive fine or --positive fraud"),
     ("fit good.csv --target yy -o out.skops", 1, "there is no column 'yy'. Did you mean 'y'?"),
-    ("fit good.csv --target y --drop x9 -o out.skops", 1, "there is no column 'x9'. Did you mean"),
+    ("fit good.csv --target y --drop x9 -o out.skops", 1, "there is no column 'x9'. The columns are 'x0', "),
     ("fit good.csv --target y --positive 2 -o out.skops", 1, "the labels 0 and 1, and not '2', which --positive names"),
     ("fit good.csv --target x1 -o out.skops", 1, "must have two labels"),
     (
@@ -241,6 +242,14 @@ def test_debug_shows_the_traceback(place, where):
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "none.csv: there is no such file" in done.stderr
+
+
+def test_words_of_a_library_before_ours_are_left_out(place, monkeypatch):
+    def refuse(*_):
+        raise typer.BadParameter("Value error, 'lightgbm' is not one of ours.")
+
+    monkeypatch.setattr(typer.core.TyperCommand, "parse_args", refuse)
+    assert command("info", place / "good.skops").err == "taufpl: invalid value: 'lightgbm' is not one of ours.\n"
 
 
 def test_an_error_that_nobody_foresaw_is_a_sentence_too(place, monkeypatch):

@@ -214,7 +214,7 @@ def fit(settings=(), **given):
         (lambda: fit(segments=LABELS[:10]), "one label a row, 4000"),
         (lambda: fit({"tau": [0.01, 0.05]}), "a number for each segment"),
         (lambda: fit({"tau": {"EU": 0.01}}), "it has none for 'FO', 'GL', 'US'"),
-        (lambda: fit({"tau": {"EU": 0.01, "EV": 0.01, "others": 0.1}}), "'EV', which no row has. Did you mean 'EU'"),
+        (lambda: fit({"tau": {"EU": 0.01, "EV": 0.01, "others": 0.1}}), "'EV', which no row has. The segments are "),
         (lambda: fit({"segments": lambda X: None}, segments=None), "must give one label a row of X; got None"),
         (lambda: fit({"threshold": "cross"}), "segments are for threshold='np'"),
         (lambda: fit({"threshold": "oob", "cv": "prefit"}), "segments are for threshold='np'"),

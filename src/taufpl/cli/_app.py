@@ -98,7 +98,8 @@ def run(arguments: list[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             return BAD_COMMAND_LINE
-        text = " ".join(error.format_message().split())
+        # Some releases of typer check values by pydantic, which puts words of its own before ours.
+        text = " ".join(error.format_message().split()).replace("Value error, ", "")
         text += "" if text.endswith((".", "?", "!")) else "."
         context = getattr(error, "ctx", None)
         hint = "" if context is None else f" Try '{context.command_path} -h'."

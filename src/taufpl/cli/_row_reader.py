@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from taufpl._checks import did_you_mean
+from taufpl._checks import near_or_all
 from taufpl._extras import require
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, Labels, Mask, Matrix
@@ -244,7 +244,7 @@ def check_present(file: DataFile, names: Sequence[str], wanted: Sequence[str], w
     known = set(names)
     for name in wanted:
         if name not in known:
-            raise ValueError(f"{file.name}: there is no column {name!r}{why}.{did_you_mean(name, names)}")
+            raise ValueError(f"{file.name}: there is no column {name!r}{why}.{near_or_all(name, names, 'columns')}")
 
 
 def _whole_lines(stream: Any, most: int) -> Iterator[bytes]:

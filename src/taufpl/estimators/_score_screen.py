@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
-from taufpl._checks import did_you_mean
+from taufpl._checks import near_or_all
 from taufpl._row_hashes import copied_scores
 from taufpl._sklearn import Interval, check_y, fit_context
 from taufpl._types import RowIndices, Vector
@@ -308,4 +308,4 @@ def _wrong_columns(name: Any, names: list[Any]) -> str:
         return f"X has {len(names)} columns: name that of the scores by column=, for example column={names[0]!r}."
     if name in names:
         return f"X has {names.count(name)} columns {name!r}; leave all but one out."
-    return f"X has no column {name!r}, which column= names.{did_you_mean(str(name), map(str, names))}"
+    return f"X has no column {name!r}, which column= names.{near_or_all(str(name), map(str, names), 'columns')}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._checks import did_you_mean
+from taufpl._checks import near_or_all
 from taufpl._types import RowIndices
 from taufpl.operators import is_remote
 from taufpl.preprocessing import column_at
@@ -79,7 +79,7 @@ def _column(which: str | int, X: Any) -> Any:
                 "the position of the column, or give segments= with the rows."
             )
         if which not in list(names):
-            raise ValueError(f"segments={which!r} is no column of X.{did_you_mean(which, map(str, names))}")
+            raise ValueError(f"segments={which!r} is no column of X.{near_or_all(which, map(str, names), 'columns')}")
         return X[which]
     table: Any = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
     n_columns = table.shape[1] if len(table.shape) == 2 else 0

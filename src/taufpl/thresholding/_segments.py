@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._checks import Scores, check_scores, check_tau, did_you_mean
+from taufpl._checks import Scores, check_scores, check_tau, near_or_all
 from taufpl._choices import OTHERS as OTHERS
 from taufpl._records import named_state, set_named_state
 from taufpl._types import Array, Mask, RowIndices, Vector
@@ -315,7 +315,7 @@ def segment_tolerances(tau: float | Mapping[Any, float], names: Sequence[str]) -
     given = named_tolerances(tau)
     rest = given.pop(OTHERS, None)
     for name in given.keys() - set(names):
-        raise ValueError(f"tau names the segment {name!r}, which no row has.{did_you_mean(name, names)}")
+        raise ValueError(f"tau names the segment {name!r}, which no row has.{near_or_all(name, names, 'segments')}")
     without = [name for name in names if name not in given]
     if without and rest is None:
         raise ValueError(
