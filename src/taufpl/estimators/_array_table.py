@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
+import joblib
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -16,7 +18,7 @@ from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._reading import CopyFinder, Units, enough_folds, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
-from taufpl.operators import Operator
+from taufpl.operators import Operator, worker
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
 from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, stratified_rounds
@@ -308,9 +310,28 @@ class ArrayParts(Parts):
         return replace(self, pairs=self.pairs + other.pairs)
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
-        """Results of all pairs, `n_jobs` at the same time."""
-        jobs = zip(self.pairs, *arguments, strict=True)
-        yield from Parallel(n_jobs=self.n_jobs)(delayed(function)(*pair, *own) for pair, *own in jobs)
+        """Results of all pairs, `n_jobs` at the same time.
+
+        Linear fits spend their time in compiled code that lets other threads run, and threads share the rows. Scorers
+        of any kind get processes, which start anew and get a copy of the rows.
+        """
+        jobs = list(zip(self.pairs, *arguments, strict=True))
+        n_workers = min(effective_n_jobs(self.n_jobs), len(jobs))
+        if any(train.operator is None for train, _ in self.pairs):
+            yield from Parallel(n_jobs=self.n_jobs)(delayed(function)(*pair, *own) for pair, *own in jobs)
+        elif n_workers == 1:
+            yield from (function(*pair, *own) for pair, *own in jobs)
+        else:
+            parallel = joblib.Parallel(n_workers, prefer="threads")
+            yield from parallel(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
+
+
+def _work(function: Callable[..., Any], train: ArrayTable, held_out: ArrayTable, *own: Any) -> Any:
+    """Call it in one of several threads, with a count of passes of its own."""
+    assert train.operator is not None
+    operator = train.operator.counted_apart()
+    with worker():
+        return function(replace(train, operator=operator), replace(held_out, operator=operator), *own)
 
 
 class ArrayTally(Tally):

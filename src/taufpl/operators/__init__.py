@@ -37,7 +37,11 @@ from taufpl.operators._storage import (
     square_sums as square_sums,
     stacked as stacked,
 )
-from taufpl.operators._threads import one_blas_thread as one_blas_thread
+from taufpl.operators._threads import (
+    SharedContext as SharedContext,
+    one_blas_thread as one_blas_thread,
+    worker as worker,
+)
 
 if TYPE_CHECKING:
     from taufpl.operators.remote import Block, Blocks, FileRows, LocalBlocks, as_blocks, lazy_labels, linear_scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
@@ -199,6 +200,12 @@ class Operator(Rows):
         taken = self._rows(rows)
         self._count(taken)
         return self._take(taken)
+
+    def counted_apart(self) -> Self:
+        """The same rows with a count of passes of their own: threads side by side would mix theirs."""
+        other = copy.copy(self)
+        other._passes = PassCount(self.n_stored())
+        return other
 
     def n_stored(self, rows: ArrayLike | None = None) -> int:
         """Values stored in the rows (None: in all of them): what a product with them costs."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any
 
@@ -31,13 +32,14 @@ class _Team:
 
     def __init__(self) -> None:
         self.limit = _configured()
+        self.n_workers = 0  # threads that work side by side and share the others
         self._n_helpers = 0
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._starting = threading.Lock()
 
     def offer(self, kernel: Callable[..., int], arguments: tuple[Any, ...]) -> None:
         """Let every idle helper join in."""
-        n_wanted = self.limit - 1
+        n_wanted = n_threads() - 1
         if self._n_helpers < n_wanted:
             self._start(n_wanted)
         # What helpers have not come to yet must not pile up: each job keeps its arrays alive.
@@ -67,6 +69,7 @@ def _configured() -> int:
 
 
 _team = _Team()
+_counting = threading.Lock()
 
 
 def _forget_helpers() -> None:
@@ -83,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 def n_threads() -> int:
     """Threads that a large product uses."""
-    return _team.limit
+    return max(1, _team.limit // max(1, _team.n_workers))
 
 
 @contextmanager
@@ -100,40 +103,59 @@ def share(kernel: Callable[..., int], *arguments: Any, work: float) -> None:
     """Call ``kernel(*arguments, tickets)`` on all threads if there is work enough, and wait for its blocks."""
     tickets = np.zeros(2, np.int64)
     arguments = (*arguments, tickets)
-    if work >= _WORTH_SHARING and _team.limit > 1:
+    if work >= _WORTH_SHARING and n_threads() > 1:
         _team.offer(kernel, arguments)
     _tickets.wait(tickets, kernel(*arguments))
 
 
-class OneBlasThread:
-    """Context in which BLAS uses one thread; the former number comes back when the last thread has left it.
+class SharedContext:
+    """A context of the whole process that its threads enter side by side: the first opens it, the last closes it."""
 
-    Waiting threads of BLAS spin. Between the calls that a Newton step makes, on matrices of a few hundred rows, they
-    take a core from threads that have work, and on a busy machine a thread that is waited for may be put aside: seconds
-    pass where milliseconds would do. The number of threads belongs to the process, so that solvers that run side by
-    side in threads share one context.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make = make
         self._lock = threading.Lock()
         self._inside = 0
-        self._controller: ThreadpoolController | None = None
-        self._limit: Any = None
+        self._opened: AbstractContextManager[Any] | None = None
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._controller is None:
-                self._controller = ThreadpoolController()  # looks through all loaded libraries: once is enough
             if self._inside == 0:
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._opened = self._make()
+                self._opened.__enter__()
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
-                self._limit = None
+                assert self._opened is not None
+                self._opened.__exit__(None, None, None)
+                self._opened = None
 
 
-one_blas_thread = OneBlasThread()
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """Looks through all loaded libraries: once is enough."""
+    return ThreadpoolController()
+
+
+# Waiting threads of BLAS spin. Between the calls that a Newton step makes, on matrices of a few hundred rows, they take
+# a core from threads that have work, and on a busy machine a thread that is waited for may be put aside: seconds pass
+# where milliseconds would do. The number of threads belongs to the process.
+one_blas_thread = SharedContext(lambda: _blas().limit(limits=1, user_api="blas"))
+
+
+@contextmanager
+def worker() -> Iterator[None]:
+    """One of several threads with work of their own: it gets its share of the threads of products, and BLAS has one.
+
+    The last that still works gets them all.
+    """
+    with _counting:
+        _team.n_workers += 1
+    try:
+        with one_blas_thread:
+            yield
+    finally:
+        with _counting:
+            _team.n_workers -= 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, Vector
 from taufpl.estimators.rankings._newton_loss import LOGISTIC, SQUARED_HINGE, PenalisedLoss, Solution
-from taufpl.operators import Operator, is_dense
+from taufpl.operators import Operator, SharedContext, is_dense
 
 # A candidate is identified on every fold by its family and its settings.
 Name = tuple[str, *tuple[float, ...]]
@@ -35,6 +36,17 @@ _INTERCEPT_SCALING = 100.0
 _MOST_LSQR, _CONSTANT = 100, 1e-6
 # Rows for each feature that are asked first whether there is such a direction.
 _ASKED_ROWS = 4
+
+
+@contextmanager
+def _without_convergence_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+# Filters of warnings belong to the process: folds side by side in threads must not restore each other's.
+_unwarned = SharedContext(_without_convergence_warnings)
 
 
 def plain_candidates(
@@ -85,8 +97,7 @@ def _by_gradients(X: Any, is_positive: Mask, name: Name) -> Vector:
     family, *settings = name
     is_logistic = family == "logistic"
     model = LogisticRegression(C=settings[0], max_iter=200) if is_logistic else _svm(X, is_positive, *settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with _unwarned:
         coef: Vector = model.fit(X, is_positive).coef_[0]
     return coef
 

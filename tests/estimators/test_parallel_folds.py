@@ -1,0 +1,74 @@
+"""Folds side by side: linear fits in threads that share the rows, scorers of any kind in processes."""
+
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from taufpl import TauFPLClassifier, TauFPLRankerCV
+from taufpl.estimators import ArrayTable, split_labels
+from taufpl.operators import as_operator
+from taufpl.operators._threads import n_threads, thread_limit
+
+
+def clouds(n=900, d=5):
+    rng = np.random.default_rng(0)
+    y = (rng.random(n) < 0.2).astype(int)
+    return rng.normal(size=(n, d)) + y[:, np.newaxis], y
+
+
+X, Y = clouds()
+LABELS = split_labels(Y)
+
+
+def table(operator, n_jobs=2):
+    return ArrayTable(X, LABELS.positive_rows, LABELS.negative_rows, operator=operator, n_jobs=n_jobs)
+
+
+def place(train, held_out):
+    return os.getpid(), threading.current_thread() is threading.main_thread()
+
+
+def test_linear_fits_share_the_process_and_others_do_not():
+    here = os.getpid()
+    assert set(table(as_operator(X)).split(4).map(place)) == {(here, False)}
+    assert set(table(as_operator(X), n_jobs=1).split(4).map(place)) == {(here, True)}
+    assert here not in {pid for pid, _ in table(None).split(4).map(place)}
+
+
+def test_side_by_side_each_has_its_share_of_the_threads():
+    together = threading.Barrier(2, timeout=60)
+
+    def count(train, held_out):
+        together.wait()
+        own = n_threads()
+        together.wait()
+        return own
+
+    with thread_limit(6):
+        assert list(table(as_operator(X)).split(2).map(count)) == [3, 3]
+        assert n_threads() == 6
+
+
+def test_passes_of_folds_are_counted_apart():
+    both = [TauFPLRankerCV(0.1, 3, 4, n_jobs=n_jobs).fit(X, Y).cv_results_["mean_n_passes"] for n_jobs in (1, 2)]
+    np.testing.assert_allclose(*both)
+
+
+@pytest.mark.filterwarnings("default")
+def test_filters_of_warnings_are_as_before():
+    """Wide rows, where folds silence scikit-learn, in more threads than there are cores."""
+    wide = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 70))])
+    before = list(warnings.filters)
+    TauFPLClassifier(0.1, threshold="cross", cv=4, n_jobs=4, random_state=0).fit(wide, Y)
+    assert warnings.filters == before
+
+
+def test_an_error_of_a_fold_is_raised():
+    def fail(train, held_out):
+        raise RuntimeError("a fold failed")
+
+    with pytest.raises(RuntimeError, match="a fold failed"):
+        list(table(as_operator(X)).split(2).map(fail))
