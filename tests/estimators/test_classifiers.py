@@ -311,7 +311,7 @@ def test_reg_by_search_uses_training_rows_only():
     np.testing.assert_array_equal(auto_again.coef_, auto.coef_)
 
 
-def test_seeds_and_processes():
+def test_seeds_and_threads():
     kwargs = {"threshold": "oob", "n_rounds": 3, "reg": 0.1}
     first = TauFPLClassifier(0.05, random_state=3, **kwargs).fit(X, Y)
     np.testing.assert_array_equal(

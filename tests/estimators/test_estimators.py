@@ -169,7 +169,7 @@ def test_the_grid_grows_where_the_best_is_at_its_end(m, d, signal, spread, regs)
     assert len(once.cv_results_["param_reg"]) == 3
 
 
-def test_search_in_two_processes_gives_the_same_table():
+def test_search_in_two_threads_gives_the_same_table():
     X, y = two_clouds()
     alone, both = (TauFPLRankerCV(0.05, 4, 3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(alone.cv_results_["mean_test_score"], both.cv_results_["mean_test_score"])

@@ -111,8 +111,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
-        Folds and rounds that are fitted at the same time; None is 1, -1 all cores. Those of remote rows follow each
-        other.
+        Folds and rounds that are fitted at the same time, in threads that share the rows; None is 1, -1 all cores.
+        Those of remote rows follow each other.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided.
 

@@ -216,3 +216,15 @@ def test_the_constant_direction_of_several_columns():
         assert abs(coef[columns].sum()) < 1e-4 * np.abs(coef[columns]).sum()
     # Where some rows have none of the levels, there is no such direction.
     assert not constant_direction(X[:, :4]).any()
+
+
+def test_the_constant_direction_of_more_levels_than_rows_can_refute():
+    """Fewer rows than four times the features: levels are still found, beside numbers, and words are given up soon."""
+    rng = np.random.default_rng(0)
+    levels = sp.csr_array(np.eye(400)[rng.zipf(1.5, 1000) % 400])
+    beside = sp.csr_array(sp.hstack([levels, sp.csr_array(rng.normal(size=(1000, 3)))]))
+    scores = beside @ constant_direction(beside)
+    assert scores.mean() > 0
+    np.testing.assert_allclose(scores, scores.mean(), rtol=1e-4)
+    words = sp.csr_array(rng.random((1000, 400)) * (rng.random((1000, 400)) < 0.02))
+    assert not constant_direction(words).any()

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import lsqr
+from scipy.sparse.linalg import LinearOperator, lsqr
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, Vector
 from taufpl.estimators.rankings._newton_loss import LOGISTIC, SQUARED_HINGE, PenalisedLoss, Solution
-from taufpl.operators import Operator, SharedContext, is_dense
+from taufpl.operators import Operator, SharedContext, as_operator, is_dense
 
 # A candidate is identified on every fold by its family and its settings.
 Name = tuple[str, *tuple[float, ...]]
@@ -36,6 +36,8 @@ _INTERCEPT_SCALING = 100.0
 _MOST_LSQR, _CONSTANT = 100, 1e-6
 # Rows for each feature that are asked first whether there is such a direction.
 _ASKED_ROWS = 4
+# Steps of a first search on columns of unit length, and the error at which it is given up; levels come to .007.
+_FIRST_LSQR, _FAR = 10, 0.02
 
 
 @contextmanager
@@ -143,12 +145,19 @@ def constant_direction(X: Any) -> Vector:
 
 
 def _is_refuted(X: Any) -> bool:
-    """Whether a few rows show that no v has X v = 1; as many as features, or fewer, show nothing."""
+    """Whether it shows at little cost that no v has X v = 1.
+
+    More rows than features show it, a few of them. Else columns of unit length bring levels close within few steps.
+    """
     n_rows, n_features = X.shape
     stride = n_rows // (_ASKED_ROWS * n_features)
-    if stride < 2:
-        return False
-    few = X[::stride]
-    few = few if is_dense(few) else few.toarray()
-    residual = few @ np.linalg.lstsq(few, np.ones(few.shape[0]))[0] - 1.0
-    return bool(np.linalg.norm(residual) > math.sqrt(n_rows) * _CONSTANT)
+    if stride >= 2:
+        few = X[::stride]
+        few = few if is_dense(few) else few.toarray()
+        residual = few @ np.linalg.lstsq(few, np.ones(few.shape[0]))[0] - 1.0
+        return bool(np.linalg.norm(residual) > math.sqrt(n_rows) * _CONSTANT)
+    lengths = np.sqrt(as_operator(X).column_squares())
+    scale = 1.0 / np.where(lengths > 0, lengths, 1.0)
+    scaled = LinearOperator(X.shape, lambda z: X @ (scale * z), lambda y: scale * (X.T @ y), dtype=np.float64)
+    residual = lsqr(scaled, np.ones(n_rows), atol=1e-8, btol=1e-8, iter_lim=_FIRST_LSQR)[3]
+    return bool(residual > _FAR * math.sqrt(n_rows))
