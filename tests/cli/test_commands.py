@@ -216,7 +216,7 @@ def test_evaluate_counts(place):
 def test_evaluate_says_what_would_settle_an_open_verdict(place, tmp_path):
     """One word for the verdict in table, JSON and report; how many negatives it takes; an interval on recall."""
     data = write(frame(1).head(150), tmp_path / "few.csv")
-    document = succeed("evaluate", place / "quick.skops", data, "--json").document
+    document = succeed("evaluate", place / "quick.skops", data, "--json", code=4).document
     n, x, needed = (document[name] for name in ("n_negative", "n_false_positive", "n_negative_to_settle"))
     assert document["verdict"] == "open"
     assert n < needed == negatives_to_settle(x, n, 0.05, 0.05)
@@ -245,6 +245,14 @@ def test_evaluate_of_a_rate_that_equals_the_tolerance_says_that_no_number_would_
     assert (document["fpr"], document["verdict"], document["n_negative_to_settle"]) == (0.05, "open", None)
     assert (document["recall"], document["recall_low"]) == (None, None)
     assert "no number of negatives would tell" in succeed("evaluate", place / "quick.skops", data).out
+
+
+def test_a_tolerance_that_is_kept_exits_with_0(place, tmp_path):
+    table = frame(1)
+    flagged = load_model(place / "quick.skops").model.predict(table[NAMES]) == 1
+    write(table[(table["y"] == 0) & ~flagged], tmp_path / "harmless.csv")
+    done = command("evaluate", place / "quick.skops", tmp_path / "harmless.csv", "--json")
+    assert (done.code, done.document["verdict"]) == (0, "kept")
 
 
 def test_a_broken_tolerance_is_an_exit_code(place, tmp_path):

@@ -19,11 +19,13 @@ from typer.core import TyperGroup
 FAILED = 1
 BAD_COMMAND_LINE = 2
 BROKEN = 3
+UNDECIDED = 4
 INTERRUPTED = 130
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, for the reason given; 2 a command line that cannot be understood; 3 the tolerance "
-    "is broken (evaluate: provably; monitor: either alarm); 130 interrupted; 143 terminated by SIGTERM, 129 by SIGHUP."
+    "is broken (evaluate: provably; monitor: either alarm); 4 evaluate cannot tell whether the tolerance is kept; "
+    "130 interrupted; 143 terminated by SIGTERM, 129 by SIGHUP."
 )
 # A word of a message that is longer than this is some field of a file, and is cut.
 _LONG_WORD = re.compile(r"\S{301,}")

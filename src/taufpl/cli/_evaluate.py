@@ -12,7 +12,7 @@ import typer
 from taufpl._types import Mask
 from taufpl.cli._by_level import LevelTally, print_levels, verdict_in_words
 from taufpl.cli._data_file import DataFile, find_data_file
-from taufpl.cli._errors import BROKEN, note
+from taufpl.cli._errors import BROKEN, UNDECIDED, note
 from taufpl.cli._in_order import in_order
 from taufpl.cli._loaded_model import LoadedModel, open_model
 from taufpl.cli._options import ShareRange
@@ -76,6 +76,8 @@ def evaluate_command(
         print_levels(each)
     if "broken" in (document["verdict"], *(each.verdict for each in tables)):
         raise typer.Exit(BROKEN)
+    if document["verdict"] == OPEN:
+        raise typer.Exit(UNDECIDED)
 
 
 @dataclass(slots=True)

@@ -32,8 +32,10 @@ def evaluate(
     """Measure a model on labelled rows that it has not seen.
 
     FPR, the false-alarm rate, is the share of negatives that the model flags; recall is that of positives. Exit code 3
-    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it. A model
-    with segments is judged by its limits, with bounds that hold for all of them together; segments that share a limit
-    are judged as one. With --by the rates of each level of a column follow, with bounds that hold for all levels
+    says that the tolerance is provably broken: the lower bound on FPR, at confidence 1 - delta, is above it. Exit code
+    0 says that it is kept: the upper bound is within it. Exit code 4 says that the rows cannot tell.
+
+    A model with segments is judged by its limits, with bounds that hold for all of them together; segments that share a
+    limit are judged as one. With --by the rates of each level of a column follow, with bounds that hold for all levels
     together; then exit code 3 says that the tolerance is provably broken in the verdict or in a level.
     """
