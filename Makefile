@@ -2,7 +2,6 @@
 # refreshed only when something that goes into the package has changed.
 
 PYTHON ?= python3
-EXTRAS ?= dev,cli
 PYTEST_ARGS ?=
 TEST_JOBS ?= 2
 
@@ -12,8 +11,15 @@ BIN := $(VENV)/Scripts
 else
 BIN := $(VENV)/bin
 endif
+LOG := $(VENV)/install.log
+# Stamps: the package as a user gets it, or linked to src; what tests, linters and the site need besides.
 READY := $(VENV)/.ready
+LINKED := $(VENV)/.linked
+TEST_READY := $(VENV)/.ready-test
+DEV_READY := $(VENV)/.ready-dev
 DOCS_READY := $(VENV)/.ready-docs
+PACKAGE := $(if $(wildcard $(LINKED)),$(LINKED),$(READY))
+comma := ,
 
 # Directories are listed too: their time changes when a file is removed.
 SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune -o \
@@ -22,54 +28,78 @@ SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune 
 	-o -name '*.css' -o -name '*.js' -o -name meson.build -o -name py.typed \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs figures clean
+.PHONY: help demo test test-all test-one dev lint format bench docs figures clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
+# $(call install,what is installed,arguments of pip): one line on the screen, the rest in a log that a failure shows.
+define install
+	@echo "Installing $(1) (log: $(LOG)) ..."
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --disable-pip-version-check $(2) >$(LOG) 2>&1 || \
+		{ cat $(LOG); echo "pip failed: what it said stands above, and in $(LOG)."; exit 1; }
+endef
+
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV)
 
 # A plain install, not an editable one, so that tests see what a user gets.
 # The stamp is made before the install starts: an edit made meanwhile is then newer.
 $(READY): $(SOURCES) | $(BIN)/python
 	@touch $@.new
-	$(BIN)/python -m pip install --disable-pip-version-check ".[$(EXTRAS)]"
+	$(call install,taufpl and what its command and pictures need: a minute or two,".[cli$(comma)plot]")
+	@rm -f $(LINKED)
 	@mv $@.new $@
+
+# pip leaves the package that is there alone, however it was installed, and adds what the extra names.
+$(TEST_READY) $(DEV_READY) $(DOCS_READY): pyproject.toml | $(PACKAGE)
+	$(call install,what the extra $(patsubst .ready-%,%,$(notdir $@)) names,"taufpl[$(patsubst .ready-%,%,$(notdir $@))]")
+	@touch $@
+
+# Modules are taken from src, and what is compiled is compiled anew by the import that follows an edit: the tools stay.
+$(LINKED): pyproject.toml | $(BIN)/python
+	$(call install,the tools that compile,"meson-python>=0.20" "Cython>=3.1" ninja)
+	$(call install,taufpl linked to src with all that tests and linters need,--no-build-isolation --editable ".[dev]")
+	@rm -f $(READY)
+	@touch $(TEST_READY) $(DEV_READY) $@
 
 demo: $(READY) ## Six ways to screen mail at a tolerance of 1 %: a table, pictures, a report
 	$(BIN)/taufpl demo
 
 # Thousands of small fits: threads of OpenMP and BLAS would wait for each other, and on a busy machine that costs minutes.
-test: export OMP_WAIT_POLICY := passive
-test: export OMP_NUM_THREADS ?= 1
-test: export OPENBLAS_NUM_THREADS ?= 1
-test: $(READY) ## Run the tests, then the examples in the docstrings
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
-	$(BIN)/python -m pytest --doctest-modules --pyargs taufpl
+test test-all test-one: export OMP_WAIT_POLICY := passive
+test test-all test-one: export OMP_NUM_THREADS ?= 1
+test test-all test-one: export OPENBLAS_NUM_THREADS ?= 1
+test: PYTEST_MARKS := -m "not slow"
+test test-all: $(READY) $(TEST_READY)
+	$(BIN)/python -m pytest -q -n $(TEST_JOBS) --doctest-modules --pyargs taufpl
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup --no-loadscope-reorder $(PYTEST_MARKS) $(PYTEST_ARGS)
 
-lint: $(READY) ## Check format, lint rules and types
+test: ## Run the tests but for the slow ones, and the examples in documentation and docstrings
+test-all: ## Run all tests and examples
+test-one: $(LINKED) ## Run the tests of FILE=tests/... on src as it is, in seconds
+	$(BIN)/python -m pytest -q $(FILE) $(PYTEST_ARGS)
+
+dev: $(LINKED) ## Link .venv to src, so that pytest sees an edit at once
+
+lint: $(DEV_READY) ## Check format, lint rules and types
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 
-format: $(READY) ## Rewrite the sources in the house format
+format: $(DEV_READY) ## Rewrite the sources in the house format
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
 
-bench: $(READY) ## Time the projection against its rivals
+bench: $(PACKAGE) $(TEST_READY) ## Time the projection against its rivals
 	$(BIN)/python benchmarks/projection.py
 
-$(DOCS_READY): $(SOURCES) | $(BIN)/python
-	@touch $@.new
-	$(BIN)/python -m pip install --disable-pip-version-check ".[docs]"
-	@mv $@.new $@
-
-docs: $(DOCS_READY) ## Build the site in docs/_build/html; a warning is an error
+docs: $(PACKAGE) $(DOCS_READY) ## Build the site in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -b html -W --keep-going -n docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
-figures: $(DOCS_READY) ## Draw the pictures of docs/mathematics.md anew
+figures: $(PACKAGE) $(DOCS_READY) ## Draw the pictures of docs/mathematics.md anew
 	$(BIN)/python docs/figures/make_figures.py
 
 clean: ## Remove everything that the other targets made

@@ -395,7 +395,7 @@ def test_export_in_three_forms(place, tmp_path):
         ("--model", "logistic", "--drop", "when", "--threshold", "train"),
         ("--model", "linear", "--threshold", "np"),
         ("--model", "kernel", "--reg", "0.1", "--threshold", "cross"),
-        ("--model", "kernel", "--threshold", "np"),
+        pytest.param(("--model", "kernel", "--threshold", "np"), marks=pytest.mark.slow),
     ],
 )
 def test_models_and_thresholds(place, tmp_path, options):
@@ -473,6 +473,7 @@ def test_the_label_that_is_looked_for(tmp_path, labels, positive):
     succeed("evaluate", tmp_path / "m.skops", tmp_path / "t.csv")
 
 
+@pytest.mark.slow
 def test_the_demo_shows_who_keeps_the_promise_and_who_finds_most(tmp_path):
     done = succeed("demo", "-o", tmp_path / "demo", "--json")
     rows = {row["name"]: row for row in done.document["rows"]}

@@ -120,6 +120,7 @@ def test_a_page_says_first_what_it_is_for(page):
     assert first["start"] not in "#`|!:", "then with a sentence"
 
 
+@pytest.mark.gallery
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_gallery(script, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")

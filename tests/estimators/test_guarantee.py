@@ -17,6 +17,9 @@ from taufpl.thresholding import negatives_needed
 N_DRAWS = 2000
 SHIFT = 2.0
 
+pytestmark = pytest.mark.statistics
+slow = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _quick_checks():
@@ -99,7 +102,10 @@ def simulate(make, n_draws, size, seed=0):
 # np: held-out negatives.
 
 
-@pytest.mark.parametrize(("tau", "delta"), [(0.1, 0.05), (0.1, 0.2), (0.01, 0.2), (0.001, 0.05)])
+@pytest.mark.parametrize(
+    ("tau", "delta"),
+    [(0.1, 0.05), pytest.param(0.1, 0.2, marks=slow), (0.01, 0.2), pytest.param(0.001, 0.05, marks=slow)],
+)
 @pytest.mark.parametrize("tied", [False, True])
 def test_np_holds_on_held_out_scores(tau, delta, tied):
     n = 2 * negatives_needed(tau, delta)
@@ -129,7 +135,7 @@ def test_np_uses_at_least_half_of_delta_where_ranks_are_fine(tau, delta):
     assert 0.5 * delta <= min(rates) <= max(rates) <= delta
 
 
-@pytest.mark.parametrize(("tau", "delta"), [(0.1, 0.05), (0.05, 0.2)])
+@pytest.mark.parametrize(("tau", "delta"), [(0.1, 0.05), pytest.param(0.05, 0.2, marks=slow)])
 def test_np_holds_with_a_scorer_that_it_fits(tau, delta):
     found = simulate(
         lambda number: NeymanPearsonClassifier(
@@ -164,7 +170,9 @@ def test_several_tolerances_hold_together():
 
 
 @pytest.mark.parametrize(
-    ("scorer", "n_draws"), [(MeanDifference(), 400), (LogisticRegression(), 150)], ids=["mean difference", "logistic"]
+    ("scorer", "n_draws"),
+    [(MeanDifference(), 400), pytest.param(LogisticRegression(), 150, marks=slow)],
+    ids=["mean difference", "logistic"],
 )
 def test_cross_holds_and_keeps_more_recall_than_np(scorer, n_draws):
     tau, delta = 0.05, 0.1

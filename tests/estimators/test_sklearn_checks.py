@@ -20,23 +20,32 @@ from taufpl.baselines import TopPush
 LOOSE = {"tau": 0.2, "delta": 0.5}
 ESTIMATORS = [
     TauFPLRanker(),
-    TauFPLRanker(0.1, 1.0, tau_scale=5, solver="accelerated", tol=1e-2),
     TauFPLRankerCV(cv=3, regs=3),
     TopPush(),
     TauFPLClassifier(**LOOSE, cv=2),
+    KernelTauFPLRanker(0.1),
+    KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
+    NeymanPearsonClassifier(LogisticRegression(), **LOOSE, insufficient="infinite"),
+    ScoreScreen(0, **LOOSE, insufficient="infinite"),
+    ScreeningClassifier(**LOOSE, effort="fast", candidates=[LogisticRegression()]),
+]
+# The same classes with other solvers, rankings and thresholds.
+VARIANTS = [
+    TauFPLRanker(0.1, 1.0, tau_scale=5, solver="accelerated", tol=1e-2),
     TauFPLClassifier(**LOOSE, cv=2, regs=3, ranking="paper", tau_scale=1),
     TauFPLClassifier(**LOOSE, reg=0.1, tau_scale=1, threshold="np", insufficient="infinite"),
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="oob", delta=None, n_rounds=3),
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="train", combine="refit"),
-    KernelTauFPLRanker(0.1),
     KernelTauFPLRanker(0.1, n_components=10, random_state=0),
-    KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
     KernelTauFPLClassifier(**LOOSE, gamma="scale", reg=0.1, threshold="np", insufficient="infinite"),
-    NeymanPearsonClassifier(LogisticRegression(), **LOOSE, insufficient="infinite"),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
     NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),
-    ScoreScreen(0, **LOOSE, insufficient="infinite"),
-    ScreeningClassifier(**LOOSE, effort="fast", candidates=[LogisticRegression()]),
+]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning"),
+    pytest.mark.filterwarnings("ignore::taufpl.exceptions.TooFewNegativesWarning"),
+    pytest.mark.filterwarnings("ignore::taufpl.exceptions.PositiveLabelWarning"),
 ]
 
 
@@ -46,9 +55,12 @@ def expected_failures(estimator):
     return {}
 
 
-@pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning")
-@pytest.mark.filterwarnings("ignore::taufpl.exceptions.TooFewNegativesWarning")
-@pytest.mark.filterwarnings("ignore::taufpl.exceptions.PositiveLabelWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(VARIANTS)
+def test_scikit_learn_checks_on_variants(estimator, check):
     check(estimator)

@@ -223,6 +223,7 @@ def command(*arguments: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(line, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
+@pytest.mark.slow
 def test_the_quick_reproduction_runs_whole(tmp_path):
     """Every experiment with every method, by the command that users give."""
     environment = {**os.environ, "TAUFPL_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}

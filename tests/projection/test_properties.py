@@ -3,11 +3,13 @@
 from math import fsum
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from reference import assert_feasible, tolerances
 from taufpl.projection import project_capped_simplex, project_topk_cone, project_topk_simplex
 
+pytestmark = pytest.mark.slow
 many = settings(max_examples=2000, deadline=None)
 EPS = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).smallest_subnormal)

@@ -19,6 +19,7 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not in
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 pytestmark = [
+    pytest.mark.browser,
     pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
     pytest.mark.skipif(DRIVER is None, reason="no chromedriver on this machine"),
 ]

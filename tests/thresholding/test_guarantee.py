@@ -18,7 +18,10 @@ from taufpl.thresholding import (
 )
 
 N_DRAWS = 3000
-CASES = [(tau, delta, factor) for tau in (0.1, 0.01, 0.001) for delta in (0.05, 0.2) for factor in (1, 4)]
+CASES = [(tau, delta, factor) for tau in (0.1, 0.01) for delta in (0.05, 0.2) for factor in (1, 4)]
+CASES += [pytest.param(0.001, delta, factor, marks=pytest.mark.slow) for delta in (0.05, 0.2) for factor in (1, 4)]
+
+pytestmark = pytest.mark.statistics
 
 
 def standard_error(rate):

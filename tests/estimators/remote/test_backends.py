@@ -31,26 +31,24 @@ ON_ALL_ROWS = ("ranker", "ranker cv", "cross", "oob", "train", "top push")
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
-        distributed.Client(workers, set_as_default=False) as client,
-    ):
-        yield client
+def client(cluster):
+    with pytest.importorskip("distributed").Client(cluster, set_as_default=False) as made:
+        yield made
 
 
 @contextmanager
 def made_ready(form, request):
     """With a cluster around it, where the form asks for one."""
     if form == "dask cluster":
-        with request.getfixturevalue("cluster").as_current():
+        with request.getfixturevalue("client").as_current():
             yield
     else:
         yield
 
 
-@pytest.fixture(params=list(cases.BACKENDS))
+@pytest.fixture(
+    params=[pytest.param(form, marks=[pytest.mark.cluster] * (form == "dask cluster")) for form in cases.BACKENDS]
+)
 def backend(request, tmp_path):
     """The name of a form, and a function that brings rows and labels into it."""
     with made_ready(request.param, request):

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from xgboost import XGBClassifier
 from xgboost.dask import DaskXGBClassifier
 
-from dask_cases import await_two_workers, tasks_left, two_workers
+from dask_cases import await_two_workers, client_of, tasks_left
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier
 from taufpl.estimators.screening._candidates import EFFORTS
 from taufpl.exceptions import LostWorkerError
@@ -43,8 +43,8 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def client():
-    with two_workers() as made, pytest.MonkeyPatch.context() as patch:
+def client(cluster):
+    with client_of(cluster) as made, pytest.MonkeyPatch.context() as patch:
         patch.setattr("taufpl.operators.remote.dask._source._LEAST_BYTES", 1)  # small blocks, on both workers
         yield made
 

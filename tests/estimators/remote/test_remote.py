@@ -57,6 +57,8 @@ def fitter(tau=0.1):
 # What is promised.
 
 
+@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_guarantee_holds_in_blocks():
     """P(FPR > tau) <= delta over many small trials; the true FPR of a linear score of normal rows is known."""
     tau, delta, n_trials = 0.2, 0.2, 150

@@ -16,11 +16,20 @@ from scipy import sparse
 N_FEATURES = 5
 
 
+MEMORY = 2**30  # bytes of each worker
+
+
+def two_workers():
+    """A cluster of two workers with a process each; `cluster` of conftest.py is the one of the run."""
+    settings = {"processes": True, "n_workers": 2, "threads_per_worker": 1, "memory_limit": MEMORY}
+    return LocalCluster(**settings, dashboard_address=":0")
+
+
 @contextmanager
-def two_workers(**options):
-    """A client of two workers with a process each."""
-    settings = {"processes": True, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", **options}
-    with LocalCluster(**settings) as cluster, Client(cluster) as client:
+def client_of(cluster):
+    """A client with both workers at hand, the current one until it is closed."""
+    with Client(cluster) as client:
+        await_two_workers(client)
         yield client
 
 

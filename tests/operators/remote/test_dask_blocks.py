@@ -14,7 +14,17 @@ import dask.dataframe as dd
 import pandas as pd
 
 from block_tasks import Begin, Fail, Move, Nothing, Square, Total, Whole
-from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, tasks_left, two_workers, unknown_sizes
+from dask_cases import (
+    COLLECTIONS,
+    MEMORY,
+    client_of,
+    csr_chunks,
+    dense,
+    frame,
+    rows_and_labels,
+    tasks_left,
+    unknown_sizes,
+)
 from taufpl.operators import FileRows, as_blocks
 from taufpl.operators.remote import Entries, check_rows, divide, label_counts, order_statistic
 from taufpl.operators.remote.dask._blocks import DaskBlocks
@@ -23,8 +33,8 @@ from taufpl.operators.remote.dask._source import Chunks, Room, plan_blocks
 
 
 @pytest.fixture(scope="module")
-def client():
-    with two_workers(memory_limit="1 GiB") as made:
+def client(cluster):
+    with client_of(cluster) as made:
         yield made
 
 
@@ -192,7 +202,7 @@ def test_small_chunks_are_joined_and_large_ones_cut(client):
 
 
 def test_rows_are_kept_if_they_fit(client):
-    assert workers_room(client) == Room(2, 2 * 2**30)
+    assert workers_room(client) == Room(2, 2 * MEMORY)
 
     def kept(X):
         with as_blocks(X) as blocks:

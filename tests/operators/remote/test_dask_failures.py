@@ -14,15 +14,15 @@ import dask.array as da
 from distributed import KilledWorker
 
 from block_tasks import Begin, Kill, KillOnce, Move, Slow, Total
-from dask_cases import await_two_workers, rows_and_labels, tasks_left, two_workers
+from dask_cases import await_two_workers, client_of, rows_and_labels, tasks_left
 from taufpl.operators import as_blocks
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed by a signal")
 
 
 @pytest.fixture(scope="module")
-def cluster_client():
-    with two_workers() as made:
+def cluster_client(cluster):
+    with client_of(cluster) as made:
         yield made
 
 

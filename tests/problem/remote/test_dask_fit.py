@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import sparse
 
 from block_tasks import Whole
-from dask_cases import await_two_workers, tasks_left, two_workers
+from dask_cases import await_two_workers, client_of, tasks_left
 from solver_cases import judge, make_data, make_problem
 from taufpl.estimators import SolverChoice, solve_ranking
 from taufpl.estimators.remote import BlockTable
@@ -29,8 +29,8 @@ K, REG, TOL = 12, 0.02, 1e-6
 
 
 @pytest.fixture(scope="module")
-def client():
-    with two_workers() as made:
+def client(cluster):
+    with client_of(cluster) as made:
         yield made
 
 
