@@ -383,6 +383,20 @@ def test_export_in_three_forms(place, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("model", "most", "told"), [("kernel", 10_000, False), ("kernel", 100, True), ("linear", 100, False)]
+)
+def test_a_kernel_on_many_rows_says_beforehand_that_it_takes_minutes(place, tmp_path, monkeypatch, model, most, told):
+    monkeypatch.setattr("taufpl.cli._fit._fit_noting", lambda *_: 1 / 0)
+    monkeypatch.setattr("taufpl.cli._fit._MANY_FOR_KERNEL", most)
+    file = place / "mixed.csv"
+    done = succeed(
+        "fit", file, "--target", "y", "--positive", "fraud", "--model", model, "-o", tmp_path / "m.skops", code=1
+    )
+    assert ("takes minutes" in done.err) is told
+    assert ("--model linear" in done.err) is told
+
+
+@pytest.mark.parametrize(
     "options",
     [
         ("--model", "paper", "--threshold", "np"),

@@ -17,7 +17,7 @@ from taufpl._row_hashes import telling_hash
 from taufpl.cli._budget import BUDGET, BudgetRequest, budget_facts, budget_record, print_budgets
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._enough import about
-from taufpl.cli._errors import CommandLineError, with_options
+from taufpl.cli._errors import CommandLineError, note, with_options
 from taufpl.cli._layout import Layout
 from taufpl.cli._leaderboard import leaderboard_record, print_leaderboard
 from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
@@ -53,6 +53,8 @@ _OF_HEADER = (
     "n_rows", "n_negative", "n_positive", "negative_label", "positive_label",
 )  # fmt: skip
 _USUAL_TAU = 0.01
+# More rows than this take a kernel minutes.
+_MANY_FOR_KERNEL = 10_000
 # More columns than that are counted, not listed.
 _MOST_LISTED = 40
 
@@ -133,6 +135,11 @@ def _fit_file(
         if budgets:
             record[BUDGET] = asdict(budgets[0])
         negatives = training_negatives(rows, options.seed)
+    if options.model == "kernel" and len(rows.y) > _MANY_FOR_KERNEL:
+        note(
+            "--model kernel solves about a hundred rankings to choose its parameters, which takes minutes on "
+            f"{len(rows.y):,} rows. --model linear takes seconds."
+        )
     read = time.perf_counter()
     with about(file), at_other_tolerances([each.tau for each in budgets]) as others:
         fitted, notes = _fit_noting(rows, options)
