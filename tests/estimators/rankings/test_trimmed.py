@@ -5,7 +5,9 @@ import pytest
 
 from recall_cases import TAU, logistic, partly_separable, pose
 from taufpl.estimators import SolverChoice, solve_ranking
+from taufpl.estimators.rankings import _trimmed
 from taufpl.estimators.rankings._trimmed import fit_trimmed, following_share, kept_count, trimmed_path
+from taufpl.problem import RankingProblem
 from taufpl.thresholding import share_above
 
 CHOICE = SolverChoice(tol=1e-4)
@@ -180,3 +182,22 @@ def test_a_path_tries_a_hopeless_start_once():
     coarse = next(trimmed_path(problem, 0.5, (1.0,), SolverChoice(tol=1e-4, no_gain=1e-3), np.ones(3)))[1]
     assert coarse.collapsed
     assert coarse.result.n_passes < found[0].result.n_passes
+
+
+@pytest.mark.parametrize("least", [0, 1000, 10_000])
+def test_negatives_that_are_left_out_change_no_certificate(monkeypatch, least):
+    """Few of them from a poor start, which must grow; as many as usual; and all."""
+    monkeypatch.setattr(_trimmed, "_NEAR", 1)
+    monkeypatch.setattr(_trimmed, "_LEAST_NEAR", least)
+    X, y = partly_separable(n=4000, m=800)
+    problem = pose(X, y, tau=0.005, reg=0.01)
+    found = fit_trimmed(problem, 0.2, CHOICE, [X[y == 1].mean(axis=0)])
+    result = found.result
+    rows = problem.positive_rows[found.chosen]
+    chosen = RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg)
+    certificate = chosen.certify(result.coef, result.alpha, result.beta)
+    assert result.primal == pytest.approx(certificate.primal)
+    assert result.dual <= certificate.primal
+    assert result.gap == pytest.approx((result.primal - result.dual) / result.primal)
+    assert result.gap <= CHOICE.tol
+    assert solve_ranking(chosen, CHOICE).result.primal == pytest.approx(result.primal, rel=2 * CHOICE.tol)
