@@ -18,7 +18,7 @@ import typer
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
 from taufpl import _files
 from taufpl._extras import require
-from taufpl.cli import _predict, _tables
+from taufpl.cli import _output, _predict, _tables
 
 FIT = "fit {} --target y --tau 0.05 --model logistic -o out.skops"
 PREDICT = "predict good.skops {} -o out.csv"
@@ -242,6 +242,22 @@ def test_debug_shows_the_traceback(place, where):
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "none.csv: there is no such file" in done.stderr
+
+
+@pytest.mark.parametrize("shown", ["working", "bar", "endless"])
+def test_long_work_says_in_a_log_how_far_it_is(monkeypatch, capsys, shown):
+    monkeypatch.setattr(_output, "PERIOD", 0.01)
+    context = _output.progress_bar("fitting") if shown == "bar" else _output.working("reading", shown != "endless")
+    with context as tell:
+        tell(3, 8, "forest") if shown == "bar" else tell("700 rows")
+        time.sleep(0.2)
+    time.sleep(0.05)
+    out, err = capsys.readouterr()
+    said = {"working": "taufpl: 700 rows (0 s", "bar": "taufpl: fitting: 3 of 8 steps, the last forest (0 s"}
+    assert out == ""
+    assert (said[shown] in err) if shown in said else err == ""
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""
 
 
 def test_words_of_a_library_before_ours_are_left_out(place, monkeypatch):

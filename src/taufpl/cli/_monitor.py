@@ -127,7 +127,7 @@ class _Call:
         """Show the rows to the monitors; keep those of stdin, whose rows are gone, also where a signal ends it."""
         is_live = reader.file.path is None
         try:
-            with working(f"watching {reader.file.name}") as tell:
+            with working(f"watching {reader.file.name}", has_end=reader.file.path is not None) as tell:
                 self._read(reader, chunk_rows, tell, stops=is_live or self.state is None)
         except KeyboardInterrupt:
             if is_live:

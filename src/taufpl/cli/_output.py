@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,9 @@ from taufpl._choices import ANY
 from taufpl._files import draft_of
 from taufpl._records import plain
 from taufpl.cli._errors import note
+
+# Seconds between two lines about long work, where stderr is no terminal.
+PERIOD = 30.0
 
 
 def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:
@@ -50,15 +55,40 @@ def print_rows(
     console.print(table)
 
 
-@contextmanager
-def working(text: str) -> Iterator[Any]:
-    """A spinner on stderr while something takes its time; nothing where that is no terminal.
+class _Lines:
+    """Lines on stderr that say now and then how far long work is, for logs, where a bar has no place."""
 
-    Yields a function that changes its text.
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._began, self._ended = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+
+    def _tell(self) -> None:
+        while not self._ended.wait(PERIOD):
+            spent = time.monotonic() - self._began
+            print(f"taufpl: {self.text} ({spent:.0f} s so far)", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> _Lines:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+
+@contextmanager
+def working(text: str, has_end: bool = True) -> Iterator[Any]:
+    """A spinner on stderr while something takes its time; where that is no terminal, a line now and then.
+
+    Of work without an end there are no lines. Yields a function that changes the text.
     """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal and not has_end:
         yield lambda _: None
+        return
+    if not console.is_terminal:
+        with _Lines(text) as lines:
+            yield lambda now: setattr(lines, "text", now)
         return
     with console.status(Text(text)) as status:
         yield lambda text: status.update(Text(text))
@@ -70,14 +100,20 @@ Move = Callable[[float, float, str], None]
 
 @contextmanager
 def progress_bar(text: str) -> Iterator[Move]:
-    """A bar on stderr while steps are counted; nothing where that is no terminal.
+    """A bar on stderr while steps are counted; where that is no terminal, a line now and then.
 
     Yields the function that moves it.
     """
     console = Console(stderr=True)
+    if not console.is_terminal:
+        with _Lines(text) as lines:
+            yield lambda n_done, n_steps, last: setattr(
+                lines, "text", f"{text}: {n_done:.0f} of {n_steps:.0f} steps, the last {last}"
+            )
+        return
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     texts = [TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[last]")]
-    with Progress(texts[0], *columns, texts[1], console=console, disable=not console.is_terminal) as progress:
+    with Progress(texts[0], *columns, texts[1], console=console) as progress:
         bar = progress.add_task(text, total=None, last="")
 
         def move(n_done: float, n_steps: float, last: str) -> None:
