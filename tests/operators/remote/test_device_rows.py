@@ -7,6 +7,7 @@ from taufpl.operators import LocalBlocks
 from taufpl.operators.remote import (
     ArrayBlock,
     Entries,
+    _arrays,
     _order,
     as_block,
     as_blocks,
@@ -93,10 +94,24 @@ def test_ranks_by_a_sample_and_by_sorting(kind, device, monkeypatch):
         order_statistic(blocks, Entries("s"), 1001)
 
 
+@pytest.mark.parametrize("error", [ImportError("no Triton"), RuntimeError("Failed to find C compiler")])
+def test_without_triton_the_library_multiplies(error, monkeypatch):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr(_arrays, "import_module", fail)
+    _arrays._row_kernels.cache_clear()
+    try:
+        assert _arrays._row_kernels() is None
+    finally:
+        _arrays._row_kernels.cache_clear()
+
+
 @CUDA
 @pytest.mark.parametrize("layout", ["rows", "columns", "slice", "double"])
 @pytest.mark.parametrize("n_features", [1, 4, 7, 100, 300])
-def test_products_on_a_device_are_those_of_double_precision(layout, n_features):
+def test_products_on_a_device_are_those_of_double_precision(layout, n_features, monkeypatch):
+    monkeypatch.setattr(_arrays, "_LEAST_KERNEL_VALUES", 0)
     generator = torch.Generator().manual_seed(0)
     X = torch.randn((777, n_features + 1), generator=generator)
     X = {

@@ -24,6 +24,8 @@ from taufpl.operators.remote._blocks import Block, Terms
 # Values that are converted to double precision at a time: 128 MiB on a host, 1 GiB on a device.
 _CHUNK_VALUES = 1 << 24
 _DEVICE_CHUNK_VALUES = 1 << 27
+# Values from which kernels of our own pay for half a second in each process, and for three where they are compiled.
+_LEAST_KERNEL_VALUES = 1 << 26
 
 
 class ArrayLibrary:
@@ -115,14 +117,15 @@ class ArrayRows(Rows):
             )
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.library = ArrayLibrary(X)
-        self._on_cuda = self.library.is_torch and X.is_cuda and X.layout == xp.strided
-        self.exact = X.dtype == xp.float64 or self._kernels is not None
+        on_cuda = self.library.is_torch and X.is_cuda and X.layout == xp.strided
+        self._has_kernels = on_cuda and math.prod(self.shape) >= _LEAST_KERNEL_VALUES and _row_kernels() is not None
+        self.exact = X.dtype == xp.float64 or self._has_kernels
         self._x = X
 
     @property
     def _kernels(self) -> Any | None:
         """The module of kernels for these rows, if there is one."""
-        return _row_kernels() if self._on_cuda else None
+        return _row_kernels() if self._has_kernels else None
 
     def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
         xp = self.library.xp
@@ -185,11 +188,13 @@ class ArrayRows(Rows):
 
 @cache
 def _row_kernels() -> Any | None:
-    """The kernels for CUDA, where Triton is installed."""
+    """The kernels for CUDA, where Triton is installed and finds what it compiles with."""
     try:
-        return import_module("taufpl.operators.remote._row_kernels")
-    except ImportError:
+        kernels = import_module("taufpl.operators.remote._row_kernels")
+        kernels.try_out()
+    except Exception:  # of many kinds: no Triton, no C compiler, no place to write to, a device that is too old
         return None
+    return kernels
 
 
 def _sum(parts: Iterable[Any]) -> Any:
