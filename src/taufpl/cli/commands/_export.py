@@ -16,7 +16,9 @@ from taufpl.cli.commands._deferred import deferred
 @deferred("taufpl.cli._export")
 def export(
     model: Model,
-    onnx: Annotated[Path | None, typer.Option(help="Write the whole decision as an ONNX graph.")] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(help="Write the whole decision as an ONNX graph; takes the extra onnx.")
+    ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
