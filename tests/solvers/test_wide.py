@@ -45,9 +45,25 @@ def test_objective_of_an_independent_solver(name, k, reg):
 def test_gap_from_outside(storage, tau, reg):
     X, y = wide_data(storage)
     problem = make_problem(X, y, top_count(tau, 120), reg)
-    assert problem.row_space() is not None
+    assert (problem.row_space() is None) == (storage is not np.asarray)
+    assert problem.row_space(stalled=True) is not None
     result = Newton(tol=1e-6).solve(problem)
     assert_certified(X, y, problem.k, reg, result, 1e-6)
+
+
+def test_sparse_rows_go_to_their_span_where_conjugate_gradients_stall():
+    rng = np.random.default_rng(0)
+    X = sp.random_array(
+        (300, 1500), density=0.02, format="csr", rng=rng, data_sampler=lambda size: rng.normal(size=size)
+    )
+    y = np.where(rng.random(300) < 0.2, 1, -1)
+    k = top_count(0.2, np.count_nonzero(y < 0))
+    seen = []
+    problem = make_problem(X, y, k, 1e-4)
+    result = Newton(tol=1e-4).solve(problem, callback=seen.append)
+    assert_certified(X, y, k, 1e-4, result, 1e-4)
+    assert problem.operator._row_parts is not None  # it did stall
+    assert tuple(seen) == result.history
 
 
 def test_a_large_offset_costs_digits_not_the_certificate():

@@ -21,6 +21,7 @@ from taufpl.problem._ranking import (
     Certificate,
     OptimalityResiduals,
     RankingProblem,
+    RowSpace as RowSpace,
     top_count,
 )
 

@@ -75,7 +75,7 @@ class MemoryOracle(Oracle):
     def __init__(self, problem: RankingProblem) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.factored = _prefers_factoring(problem)
+        self.factored = prefers_factoring(problem)
         self.best = BestPair(problem)
         self.guess: Thresholds | None = None
         sizes = (problem.n_positive, problem.n_negative)
@@ -268,7 +268,7 @@ class MemoryOracle(Oracle):
         )  # fmt: skip
 
 
-def _prefers_factoring(problem: RankingProblem) -> bool:
+def prefers_factoring(problem: RankingProblem) -> bool:
     """Whether a d x d matrix is cheap beside the products with the data, and beside one of the rows with weight."""
     d = problem.n_features
     if problem.operator.knows_row_gram:

@@ -24,16 +24,16 @@ from numpy.typing import ArrayLike
 from taufpl._types import RowIndices, Vector
 from taufpl.operators import Operator
 from taufpl.problem._loss import Loss, SquaredHinge
-from taufpl.problem._memory_oracle import MemoryOracle
+from taufpl.problem._memory_oracle import MemoryOracle, prefers_factoring
 from taufpl.problem._oracle import Oracle
 
 # Above this share of rows with weight, one product with all rows is cheaper than picking them.
 _MOST_WEIGHTED = 0.9
 # Rows up to which a problem with more features is solved in coordinates of their span: H then has as many rows as the
-# data, and is factored. Conjugate gradients get along with more rows where these are sparse, in less time; where they
-# are dense, small values of reg may stall them.
-_MOST_ROWS = 1000
+# data, and is factored. Where rows are sparse and features many, conjugate gradients take a small part of that time and
+# come first; small values of reg may stall them.
 _MOST_DENSE_ROWS = 2000
+_MOST_SPARSE_ROWS = 1000
 
 
 def top_count(tau: float, n_negative: int) -> int:
@@ -138,8 +138,11 @@ class BaseRankingProblem(ABC):
     def oracle(self) -> Oracle:
         """The dual problem as a second-order solver sees it."""
 
-    def row_space(self) -> RowSpace | None:
-        """The same problem in coordinates of the rows' span, where these are few, and fewer than the features."""
+    def row_space(self, *, stalled: bool = False) -> RowSpace | None:
+        """The same problem in coordinates of the rows' span, where these are few, and fewer than the features.
+
+        For sparse rows with many features that is worth it only where a solver has stalled on the problem itself.
+        """
         return None
 
     @abstractmethod
@@ -212,11 +215,13 @@ class RankingProblem(BaseRankingProblem):
         """The dual problem with the compiled projection."""
         return MemoryOracle(self)
 
-    def row_space(self) -> RowSpace | None:
+    def row_space(self, *, stalled: bool = False) -> RowSpace | None:
         """The same problem in coordinates of the rows' span; the operator keeps the factor, for other reg and k too."""
         n_rows, n_features = self.operator.shape
         is_dense = n_rows**2 <= self.operator.n_stored()
-        if n_rows > (_MOST_DENSE_ROWS if is_dense else _MOST_ROWS) or n_rows >= n_features:
+        if n_rows > (_MOST_DENSE_ROWS if is_dense else _MOST_SPARSE_ROWS) or n_rows >= n_features:
+            return None
+        if not (is_dense or stalled or prefers_factoring(self)):
             return None
         factor = self.operator.row_factor()
         small = RankingProblem(factor.reduced, self.positive_rows, self.negative_rows, self.k, self.reg, self.loss)

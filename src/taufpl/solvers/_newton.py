@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from taufpl._types import Vector
 from taufpl.operators import one_blas_thread
-from taufpl.problem import BaseRankingProblem, Oracle
+from taufpl.problem import BaseRankingProblem, Oracle, RowSpace
 from taufpl.projection import Thresholds
 from taufpl.solvers._model import FrozenModel, line_search
 from taufpl.solvers._result import Callback, Result, Status, Tracker
@@ -80,9 +80,10 @@ class Newton:
        model of psi, in memory at once and for remote rows, where it costs rounds, once Newton steps come out short;
     4. search along it: one pass for its scores, none for the search itself, since scores are linear in its length.
 
-    Where rows are few, and fewer than features, the loop first runs in coordinates of the rows' span; what comes back
-    is certified, and gone on with if need be, on the problem itself. The certificate that ends a run rests on double
-    precision alone: where remote rows multiply in single precision, their scores are computed anew for it.
+    Where rows are few, and fewer than features, the loop first runs in coordinates of the rows' span, for sparse rows
+    once it has stalled without; what comes back is certified, and gone on with if need be, on the problem itself. The
+    certificate that ends a run rests on double precision alone: where remote rows multiply in single precision, their
+    scores are computed anew for it.
 
     Parameters
     ----------
@@ -125,15 +126,24 @@ class Newton:
         threads_help = oracle.factored and problem.n_features > _ONE_THREAD_FEATURES
         with nullcontext() if threads_help else one_blas_thread:
             tracker = Tracker(problem, self.tol, callback)
-            n_iter, space = 0, problem.row_space()
+            space = problem.row_space()
             if space is not None:
-                small = None if start is None else replace(start, coef=space.shrink(start.coef))
-                left = self.max_passes - tracker.n_passes
-                settings = replace(self, tol=_SMALL_TOL * self.tol, max_passes=left, pace=self.pace or _WIDE)
-                inner = Tracker(space.problem, settings.tol, tracker.relay)
-                found = _Run(settings, space.problem, space.problem.oracle(), inner).run(small)
-                start, n_iter = replace(found, coef=space.lift(found.coef)), found.n_iter
-            return _Run(self, problem, oracle, tracker, n_iter).run(start)
+                return self._solve_in_span(problem, space, start, tracker)
+            result = _Run(self, problem, oracle, tracker).run(start)
+            space = problem.row_space(stalled=True) if result.status is Status.STALLED else None
+            return result if space is None else self._solve_in_span(problem, space, start, tracker, result.n_iter)
+
+    def _solve_in_span(
+        self, problem: BaseRankingProblem, space: RowSpace, start: Result | None, tracker: Tracker, n_iter: int = 0
+    ) -> Result:
+        """Solve in coordinates of the rows' span, and go on from there on the problem itself."""
+        small = None if start is None else replace(start, coef=space.shrink(start.coef))
+        left = self.max_passes - tracker.n_passes
+        settings = replace(self, tol=_SMALL_TOL * self.tol, max_passes=left, pace=self.pace or _WIDE)
+        inner = Tracker(space.problem, settings.tol, tracker.relay)
+        found = _Run(settings, space.problem, space.problem.oracle(), inner).run(small)
+        lifted = replace(found, coef=space.lift(found.coef))
+        return _Run(self, problem, problem.oracle(), tracker, n_iter + found.n_iter).run(lifted)
 
 
 class _Run:
