@@ -31,7 +31,7 @@ _LOOSE = 1e-2
 _SMALL_GAIN = 1e-3
 # Negatives that may come to be among the k highest: this many times k and some more are looked at, unless these are
 # more than a share of all.
-_NEAR, _LEAST_NEAR, _MOST_NEAR = 2, 500, 0.5
+_NEAR, _LEAST_NEAR, _MOST_NEAR = 3, 1000, 0.5
 # Fewest positives that a following share keeps: fewer say too little about a direction.
 _FEWEST = 20
 # A following share gives up at least a few positives: with all of them the problem would be the convex one.
