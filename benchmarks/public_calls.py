@@ -93,7 +93,7 @@ def curved() -> Data:
     y = (rng.random(45_000) < 0.05).astype(int)
     X = rng.normal(size=(y.size, 6))
     angle = rng.uniform(0, 2 * np.pi, y.size)
-    ring = 2.5 * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.25 * rng.normal(size=(y.size, 2))
+    ring = 3.2 * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.25 * rng.normal(size=(y.size, 2))
     X[y == 1, :2] = ring[y == 1]
     return Data.parted(X, y, 5_000)
 
