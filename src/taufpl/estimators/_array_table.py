@@ -183,14 +183,16 @@ class ArrayTable(Table):
             pairs.append((self.part(rows[~self.units.with_all(own, rows)]), drawn))
         return nullcontext(ArrayParts(pairs, self.n_jobs))
 
-    def search_folds(self, cv: Any, *, enough: int | None = None) -> AbstractContextManager[ArrayParts]:
+    def search_folds(
+        self, cv: Any, *, enough: int | None = None, seed: int | None = None
+    ) -> AbstractContextManager[ArrayParts]:
         if enough is not None and isinstance(cv, Integral):
             n_folds = possible_folds(int(cv), self)
             n_used = enough_folds(n_folds, self.n_positive, enough)
             if n_used < n_folds:
-                folds = self.split(cv, seed=0)
+                folds = self.split(cv, seed=seed or 0)
                 return nullcontext(replace(folds, pairs=folds.pairs[:n_used]))
-        return nullcontext(self.split(cv))
+        return nullcontext(self.split(cv, seed))
 
     def split(self, cv: Any, seed: int | None = None) -> ArrayParts:
         """Divide by a splitter, or into a number of folds, which a seed shuffles; groups that are given stay whole."""

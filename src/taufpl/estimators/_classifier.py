@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl._types import Array, Vector
+from taufpl._types import Vector
 from taufpl.estimators._linear import (
     SOLVER_CONSTRAINTS,
     TAU_CONSTRAINT,
@@ -47,8 +47,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
           at most, are averaged. Up to 4,000 rows are divided into folds twice. Where the paper's objective has its
           optimum at w = 0, these still find what there is (``docs/recall.md``). From 20 million values of X on, support
           vector machines, which would take twice its memory, are not among them. For remote rows (dask
-          collections, tensors) the paper's rankings alone are compared, over reg and over tau_scale up to all
-          negatives, and the best is taken.
+          collections, tensors) they are the twelve on all features.
         - "paper": the ranking of :class:`TauFPLRanker`. It is taken, too, where `reg` or `tau_scale` is a number.
     reg : "cv" or float, default="cv"
         Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
@@ -141,7 +140,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         `threshold_` the strictest threshold.
     selection_ : dict
         What "auto" compared: `candidate`, its `mean_share` and `std_share` over the folds, `over_logistic` (by how much
-        it is ahead of the best logistic regression; NaN where there was none), and whether it was `kept`.
+        it is ahead of the best logistic regression), and whether it was `kept`.
     reg_, tau_scale_ : float
         Of the paper's ranking.
     cv_results_ : dict of ndarrays
@@ -238,7 +237,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask collection, tensor} of shape (n_samples, n_features)
-            As in :class:`TauFPLRanker`. For dask collections and tensors "auto" compares the paper's rankings alone.
+            As in :class:`TauFPLRanker`.
         y : {array-like, dask collection, tensor} of shape (n_samples,)
             Two different labels.
         groups : array-like of shape (n_samples,), default=None
@@ -267,7 +266,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
     def _fit_plan(self, table: Table, plan: Plan) -> Self:
         (tau,) = plan.taus
         fitter: AutoFitter | PaperFitter
-        if self._is_automatic() and table.in_memory:
+        if self._is_automatic():
             fitter = AutoFitter(tau, self.cv)
         else:
             fitter = PaperFitter(tau, self.tau_scale, self.reg, self._choice(), regs=self.regs, cv=self.cv)
@@ -290,8 +289,6 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
-            if self._is_automatic():
-                self.selection_ = selection_of(fitter.cv_results, fitter.reg, fitter.tau_scale)
         assert fitter.first is not None
         self._keep_ranking(*fitter.first)
 
@@ -331,15 +328,3 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
 
     def _raw_scores(self, X: Any) -> Any:
         return linear_scores(self, X)
-
-
-def selection_of(cv_results: dict[str, Array], reg: float, tau_scale: float) -> dict[str, Any]:
-    """What was compared, in the form in which the automatic ranking reports it: the paper's rankings alone."""
-    scales, regs = cv_results["param_tau_scale"], cv_results["param_reg"]
-    return {
-        "candidate": [f"paper({scale:g}, {each:g})" for scale, each in zip(scales, regs, strict=True)],
-        "mean_share": cv_results["mean_test_score"],
-        "std_share": cv_results["std_test_score"],
-        "over_logistic": np.full(len(regs), math.nan),
-        "kept": (scales == tau_scale) & (regs == reg),
-    }

@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 
 from taufpl._types import Array, Vector
 from taufpl.estimators._linear import SolverChoice, solve_ranking
+from taufpl.estimators._reading import ENOUGH_POSITIVES
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Table
 from taufpl.estimators.rankings import rank
 from taufpl.estimators.strategies import LinearFitter
@@ -28,9 +29,6 @@ from taufpl.thresholding import share_above
 _LARGEST, _SMALLEST = 1e1, 1e-5
 # Shares of positives above a threshold do not tell finer gaps apart.
 SEARCH_TOL = 1e-3
-# Held-out positives that choose the parameters of a classifier: a share of this many has a standard error of .0035 at
-# most, and the difference of two shares of the same positives one of about .001.
-ENOUGH_POSITIVES = 20_000
 # Values of positive_share that "cv" tries, the simplest first.
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 
@@ -85,8 +83,8 @@ class FoldPath:
     scores: list[float]
     seconds: list[float]
     passes: list[float]
-    first: Result | None
-    last: Result | None
+    first: Result
+    last: Result
 
 
 def leading_end(scores: Sequence[float] | Vector) -> int | None:
@@ -248,9 +246,7 @@ def run_fold(
             results.append(start)
             seconds.append(time.perf_counter() - began)
             passes.append(judged.n_passes - before)
-    # A dual pair that stayed with remote rows is gone with the problem.
-    first, last = (each if each.alpha is not None else None for each in (results[0], results[-1]))
-    return FoldPath(scores, seconds, passes, first, last)
+    return FoldPath(scores, seconds, passes, results[0], results[-1])
 
 
 class PaperFitter(LinearFitter):

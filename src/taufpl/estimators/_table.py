@@ -58,6 +58,10 @@ class Parts(ABC):
         """How many pairs there are."""
 
     @abstractmethod
+    def __add__(self, other: Any) -> Parts:
+        """These pairs, then those of another division of the same table."""
+
+    @abstractmethod
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
         """Yield function(train, held_out, ...) of each pair, with its entry of each of the arguments.
 
@@ -129,10 +133,13 @@ class Table(ABC):
         """Independent random divisions in which a share of each class trains."""
 
     @abstractmethod
-    def search_folds(self, cv: Any, *, enough: int | None = None) -> AbstractContextManager[Parts]:
+    def search_folds(
+        self, cv: Any, *, enough: int | None = None, seed: int | None = None
+    ) -> AbstractContextManager[Parts]:
         """Folds of a search: a number of consecutive ones, or, in memory, those of a scikit-learn splitter.
 
-        Of a number of folds, as few as hold `enough` positives, where that is given: random ones then.
+        With a seed, rows are dealt to a number of folds at random. Of a number of folds, as few as hold `enough`
+        positives, where that is given: random ones then.
         """
 
     @abstractmethod

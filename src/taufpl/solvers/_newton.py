@@ -118,7 +118,8 @@ class Newton:
         ----------
         problem : RankingProblem or BlockRankingProblem
         start : Result, default=None
-            Remote rows, which keep the pair, go on from where the last solve on them ended.
+            Remote rows, which keep the pair, go on from where the last solve on them ended; where there was none, from
+            the coefficients.
         callback : callable, default=None
             Gets every record of the history as it is written.
         """

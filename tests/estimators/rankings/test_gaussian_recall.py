@@ -15,7 +15,7 @@ from taufpl.thresholding import share_above
 @pytest.mark.parametrize("most_features", [1000, 5])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
 def test_gradient(ridge, most_features, layout, monkeypatch):
-    monkeypatch.setattr(_gaussian_recall, "_MOST_FEATURES", most_features)
+    monkeypatch.setattr(_gaussian_recall, "MOST_FEATURES", most_features)
     X, y = partly_separable(n=500, m=100)
     problem = pose(layout(X), y)
     recall = GaussianRecall(problem, NegativeMoments.of(problem), 0.02, 0.5, ridge)
@@ -34,7 +34,7 @@ def test_moments_of_the_negatives(layout, monkeypatch):
     moments = NegativeMoments.of(problem)
     np.testing.assert_allclose(moments.mean, X[y == 0].mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(moments.covariance, np.cov(X[y == 0].T, bias=True), atol=1e-12)
-    monkeypatch.setattr(_gaussian_recall, "_MOST_FEATURES", 5)
+    monkeypatch.setattr(_gaussian_recall, "MOST_FEATURES", 5)
     np.testing.assert_allclose(NegativeMoments.of(problem).covariance, X[y == 0].var(axis=0), atol=1e-12)
     np.testing.assert_allclose(moments.variances, X.var(axis=0), atol=1e-12)
     assert (X[y == 0] @ moments.standardised(np.arange(10.0))).std() == pytest.approx(1.0)

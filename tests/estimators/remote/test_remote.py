@@ -119,14 +119,12 @@ def test_out_of_bootstrap(rule, combine):
 
 
 def test_the_automatic_ranking_says_what_it_compared():
-    model = TauFPLClassifier(0.1, regs=[1.0, 0.1], cv=2, random_state=0).fit(tensor(X), Y)
+    model = TauFPLClassifier(0.1, cv=2, random_state=0).fit(tensor(X), Y)
     names = model.selection_["candidate"]
-    assert "paper(1, 0.1)" in names
-    assert "paper(10, 1)" in names
-    assert sum(model.selection_["kept"]) == 1
-    kept = names[int(np.argmax(model.selection_["kept"]))]
-    assert kept == f"paper({model.tau_scale_:g}, {model.reg_:g})"
-    assert model.dual_gap_ <= model.tol
+    assert {"logistic(1)", "svm(10, 0.1)", "normal(0.3)", "trimmed(2, 0.01)"} <= set(names)
+    assert not any(name.startswith("screened") for name in names)
+    assert 1 <= sum(model.selection_["kept"]) <= 5
+    assert not hasattr(model, "reg_")
     assert not hasattr(model.set_params(reg=0.1).fit(tensor(X), Y), "selection_")
 
 

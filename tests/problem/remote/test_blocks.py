@@ -1,6 +1,7 @@
 """Newton's method over blocks, judged by the problem in memory: every value is computed anew."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -134,12 +135,21 @@ def test_warm_start_costs_less(storage):
     assert again.n_iter <= 2
 
 
-def test_a_start_from_other_blocks_is_no_start():
-    X, y = make_data(60, 300, 5)
-    other = Newton().solve(block_problem(X, y, 30, 1e-2))
-    problem = block_problem(X, y, 30, 1e-2)
-    result = Newton().solve(problem, start=other)
-    assert_certified(problem, X, y, result, 1e-6)
+@pytest.mark.parametrize("storage", ["numpy", "torch"])
+def test_coefficients_of_other_rows_are_a_start(storage):
+    X, y = make_data(400, 6_000, 8, shift=2.5)
+    solver, convert = Newton(tol=1e-4), STORAGES[storage]
+    half = np.arange(len(y)) % 2 == 0
+    other = solver.solve(block_problem(X[half], y[half], 100, 1e-3, convert=convert))
+    cold = solver.solve(block_problem(X, y, 200, 1e-3, ends=(1_000,), convert=convert))
+    problem = block_problem(X, y, 200, 1e-3, ends=(1_000,), convert=convert)
+    warm = solver.solve(problem, start=other)
+    assert_certified(problem, X, y, warm, 1e-4)
+    assert warm.n_passes < cold.n_passes
+    # Of whatever length, and however wrong.
+    problem = block_problem(X, y, 200, 1e-3, ends=(1_000,), convert=convert)
+    far = solver.solve(problem, start=replace(other, coef=-1e3 * other.coef))
+    assert_certified(problem, X, y, far, 1e-4)
 
 
 @pytest.mark.parametrize("storage", ["csr", "loaded", "sparse torch"])

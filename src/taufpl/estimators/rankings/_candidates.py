@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import SolverChoice
-from taufpl.estimators._table import LinearModel
+from taufpl.estimators._reading import ENOUGH_POSITIVES
+from taufpl.estimators._table import LinearModel, Table
 from taufpl.estimators.rankings._gaussian_recall import RIDGES, NegativeMoments, fit_gaussian_recall, mean_and_variances
 from taufpl.estimators.rankings._plain import PLAIN, START, Name, plain_candidates, start_candidate
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
@@ -27,15 +29,15 @@ from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import Sample, share_above
 
 # Candidates only have to be told apart, and an early end regularises: recall is a little higher than at 1e-2.
-_LOOSE = SolverChoice(tol=5e-2, max_iter=100, no_gain=1e-4)
-_MOST_ALTERNATIONS = 2
+LOOSE = SolverChoice(tol=5e-2, max_iter=100, no_gain=1e-4)
+MOST_ALTERNATIONS = 2
 # The trimmed ranking trains at this multiple of tau: the mean of more negatives is less noisy.
-_TRIMMED_SCALE = 4.0
+TRIMMED_SCALE = 4.0
 # Multiples of the share of positives that a start catches, and the values of reg at each.
-_TRIMMED = ((1.25, (1.0, 0.01)), (2.0, (0.01,)))
+TRIMMED = ((1.25, (1.0, 0.01)), (2.0, (0.01,)))
 # Screened candidates see the features whose class means are at least this many standard errors apart, a quarter of all
 # features at most: with many more they would be the other candidates once again, at their price.
-_SCREENED = "screened "
+SCREENED = "screened "
 _TELLING = 3.0
 _MOST_SCREENED = 0.25
 # Tolerances that a held-out criterion looks at, as multiples of tau.
@@ -57,17 +59,19 @@ class AutoFitter(LinearFitter):
         self.kept: list[Name] = []
         self.selection: dict[str, Any] = {}
 
-    def prepare(self, table: ArrayTable) -> None:
+    def prepare(self, table: Table) -> None:
         """Judge all candidates on folds of these rows, which are divided twice where they are few."""
-        folds = table.split(self.cv)
-        if table.n_positive + table.n_negative <= FEW_ROWS:
-            folds += table.split(self.cv, seed=0)
         # By all of X, not by the rows of a fold: every fold must have the same candidates.
-        judged = list(folds.map(partial(_judge, tau=self.tau, frugal=table.X.size > LARGE)))
+        frugal = isinstance(table, ArrayTable) and table.X.size > LARGE
+        with ExitStack() as opened:
+            folds = opened.enter_context(table.search_folds(self.cv, enough=ENOUGH_POSITIVES))
+            if table.n_positive + table.n_negative <= FEW_ROWS:
+                folds = folds + opened.enter_context(table.search_folds(self.cv, seed=0))
+            judged, counts = zip(*folds.map(partial(_judge, tau=self.tau, frugal=frugal)), strict=True)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])
         mean = shares.mean(axis=1)
-        kept = as_good_as_best(mean, table.n_positive)
+        kept = as_good_as_best(mean, min(table.n_positive, sum(counts)))
         self.kept = [names[index] for index in kept]
         simplest = max(mean[index] for index, name in enumerate(names) if name[0] == "logistic")
         self.selection = {
@@ -78,27 +82,31 @@ class AutoFitter(LinearFitter):
             "kept": np.isin(np.arange(len(names)), kept),
         }
 
-    def fit(self, table: ArrayTable, near: Any = None) -> LinearModel:
+    def fit(self, table: Table, near: Any = None) -> LinearModel:
         """Fit what was kept on these rows."""
         found, moments = _find(table, self.tau, self.kept)
         return LinearModel(average(list(found.values()), moments))
 
 
-def _judge(train: ArrayTable, held_out: ArrayTable, *, tau: float, frugal: bool) -> dict[Name, float]:
-    """Held-out share of every candidate on one fold."""
+def _judge(train: Table, held_out: Table, *, tau: float, frugal: bool) -> tuple[dict[Name, float], int]:
+    """Held-out share of every candidate on one fold, and how many positives were held out."""
     found, _ = _find(train, tau, frugal=frugal)
     judged = held_out.compact()
     shares = {}
     for name, coef in found.items():
         scores = judged.scores(coef)
         shares[name] = held_out_share(scores.positive, scores.negative, tau)
-    return shares
+    return shares, held_out.n_positive
 
 
 def _find(
-    table: ArrayTable, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
+    table: Table, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
 ) -> tuple[dict[Name, Vector], NegativeMoments]:
-    """Candidates on a copy of these rows of X, positives first."""
+    """Candidates on a copy of these rows of X, positives first; on remote rows where these are."""
+    if not isinstance(table, ArrayTable):
+        from taufpl.estimators.rankings.remote import find_block_candidates
+
+        return find_block_candidates(table, tau, wanted)
     part, cut = table.X[table.by_class], table.n_positive
     # Candidates choose k and reg themselves.
     problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, part.shape[0]), 1, 1.0)
@@ -128,7 +136,7 @@ def find_candidates(
     found = plain_candidates(X, problem.operator, is_positive, wanted_plain, frugal=frugal)
     if knows_tau:
         found |= _tau_candidates(problem, moments, tau, found[START], names)
-    if any(name[0].startswith(_SCREENED) for name in names):
+    if any(name[0].startswith(SCREENED) for name in names):
         found |= _screened_candidates(X, problem, moments, tau, is_positive, names)
     return {name: coef for name, coef in found.items() if name in names}
 
@@ -136,8 +144,8 @@ def find_candidates(
 def all_names() -> list[Name]:
     """The names of all candidates, the simpler first."""
     know_tau: list[Name] = [("normal", ridge) for ridge in RIDGES]
-    know_tau += [("trimmed", factor, reg) for factor, regs in _TRIMMED for reg in regs]
-    return [*PLAIN, *know_tau, *((_SCREENED + name[0], *name[1:]) for name in (START, *know_tau))]
+    know_tau += [("trimmed", factor, reg) for factor, regs in TRIMMED for reg in regs]
+    return [*PLAIN, *know_tau, *((SCREENED + name[0], *name[1:]) for name in (START, *know_tau))]
 
 
 def _tau_candidates(
@@ -152,13 +160,13 @@ def _tau_candidates(
         if ridge == RIDGES[0] or ("normal", ridge) in wanted:
             found["normal", ridge] = fit_gaussian_recall(problem, moments, tau, ridge, start)
     first = found["normal", RIDGES[0]]
-    k = top_count(_TRIMMED_SCALE * tau, problem.n_negative)
-    for factor, regs in _TRIMMED:
+    k = top_count(TRIMMED_SCALE * tau, problem.n_negative)
+    for factor, regs in TRIMMED:
         smallest = min((reg for reg in regs if ("trimmed", factor, reg) in wanted), default=math.inf)
         needed = [reg for reg in regs if reg >= smallest]
         if needed:
             share = following_share(problem, tau, factor, [start, first])
-            path = trimmed_path(problem.replace(k=k), share, needed, _LOOSE, first, _MOST_ALTERNATIONS)
+            path = trimmed_path(problem.replace(k=k), share, needed, LOOSE, first, MOST_ALTERNATIONS)
             found |= {("trimmed", factor, reg): ranking.result.coef for reg, ranking in path}
     return found
 
@@ -167,7 +175,7 @@ def _screened_candidates(
     X: Any, problem: RankingProblem, moments: NegativeMoments, tau: float, is_positive: Mask, wanted: Collection[Name]
 ) -> dict[Name, Vector]:
     """Logistic regression and the rankings that know tau, on the features that tell the classes apart."""
-    names = {(name[0].removeprefix(_SCREENED), *name[1:]) for name in wanted if name[0].startswith(_SCREENED)}
+    names = {(name[0].removeprefix(SCREENED), *name[1:]) for name in wanted if name[0].startswith(SCREENED)}
     columns = telling_features(problem, moments)
     part = X[:, columns].copy()  # NumPy gathers columns along the columns; a copy has contiguous rows
     small = RankingProblem(as_operator(part), problem.positive_rows, problem.negative_rows, problem.k, problem.reg)
@@ -176,8 +184,8 @@ def _screened_candidates(
         found |= _tau_candidates(small, moments.of_features(columns), tau, found[START], names)
     screened: dict[Name, Vector] = {}
     for name, coef in found.items():
-        screened[_SCREENED + name[0], *name[1:]] = np.zeros(problem.n_features)
-        screened[_SCREENED + name[0], *name[1:]][columns] = coef
+        screened[SCREENED + name[0], *name[1:]] = np.zeros(problem.n_features)
+        screened[SCREENED + name[0], *name[1:]][columns] = coef
     return screened
 
 

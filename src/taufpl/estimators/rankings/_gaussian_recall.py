@@ -28,7 +28,7 @@ from taufpl.problem import RankingProblem
 # Ridges that are tried. Users know this family of rankings as "normal".
 RIDGES = (0.03, 0.3)
 # Above this many features the covariance is replaced by its diagonal.
-_MOST_FEATURES = 1000
+MOST_FEATURES = 1000
 # Share of the mean variance that is added to each variance: features that do not vary must not count for nothing.
 _FLOOR = 1e-9
 # From a wide sigmoid, which sees far, to a narrow one, which counts.
@@ -52,7 +52,7 @@ class NegativeMoments:
         operator, negatives = problem.operator, problem.negative_rows
         both = np.concatenate((problem.positive_rows, negatives))
         _, variances = mean_and_variances(operator, both)
-        if problem.n_features <= _MOST_FEATURES:
+        if problem.n_features <= MOST_FEATURES:
             gram, mean = operator.centred_gram_rows(negatives)
             return cls(mean, gram / negatives.size, variances)
         return cls(*mean_and_variances(operator, negatives), variances)
@@ -80,11 +80,19 @@ class NegativeMoments:
         return coef / length if length > 0 else coef
 
 
+@dataclass(frozen=True, slots=True)
+class Positives:
+    """Positives by themselves: of a problem J asks no more."""
+
+    operator: Operator
+    positive_rows: RowIndices
+
+
 class GaussianRecall:
-    """J and its gradient; of the problem the rows alone matter, not its k and reg."""
+    """J and its gradient; of a problem the positives alone matter."""
 
     def __init__(
-        self, problem: RankingProblem, moments: NegativeMoments, tau: float, width: float, ridge: float
+        self, problem: RankingProblem | Positives, moments: NegativeMoments, tau: float, width: float, ridge: float
     ) -> None:
         self.problem = problem
         self.mean = moments.mean
@@ -109,7 +117,12 @@ class GaussianRecall:
 
 
 def fit_gaussian_recall(
-    problem: RankingProblem, moments: NegativeMoments, tau: float, ridge: float, start: Vector, max_iter: int = 30
+    problem: RankingProblem | Positives,
+    moments: NegativeMoments,
+    tau: float,
+    ridge: float,
+    start: Vector,
+    max_iter: int = 30,
 ) -> Vector:
     """Coefficients of length r(w) = 1 found by climbing J, with a wide sigmoid first and a narrower one then.
 

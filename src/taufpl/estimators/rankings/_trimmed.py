@@ -161,8 +161,12 @@ def following_share(problem: RankingProblem, tau: float, factor: float, starts: 
     between 20 positives and all but 2 %. It is taken once and then stays: F's of different shares do not compare, so
     that an alternation with a share that moves would not be monotone in anything. One pass a start.
     """
-    caught = max(share_above(*problem.scores(start), tau) for start in starts)
-    return min(_LARGEST_SHARE, max(factor * caught, min(1.0, _FEWEST / problem.n_positive)))
+    return kept_share(max(share_above(*problem.scores(start), tau) for start in starts), factor, problem.n_positive)
+
+
+def kept_share(caught: float, factor: float, n_positive: int) -> float:
+    """A multiple of the share that is caught, between 20 positives and all but 2 %."""
+    return min(_LARGEST_SHARE, max(factor * caught, min(1.0, _FEWEST / n_positive)))
 
 
 def kept_count(share: float, n_positive: int) -> int:
@@ -267,13 +271,13 @@ def _first_iterate(problem: RankingProblem, count: int, start: Vector) -> _Itera
     """The direction at its best length, with the weight of the negatives on the k highest."""
     positive, negative = problem.scores(start)
     margins = np.partition(positive, -count)[-count:] - problem.top_mean(negative)
-    length = _best_length(margins, problem.reg * float(start @ start))
+    length = best_length(margins, problem.reg * float(start @ start))
     beta = np.zeros(problem.n_negative)
     beta[np.argpartition(negative, -problem.k)[-problem.k :]] = 1.0
     return _Iterate(length * start, length * positive, length * negative, beta)
 
 
-def _best_length(margins: Vector, penalty: float) -> float:
+def best_length(margins: Vector, penalty: float) -> float:
     """Argmin over t of mean max(0, 1 - t u_i)^2 + (penalty/2) t^2, or a length for the start where it is not positive.
 
     That length is 1 / mean |u|, at most sqrt(2 / penalty), where the penalty alone is as high as the loss at t = 0: the

@@ -8,9 +8,11 @@ from taufpl.estimators.remote._learners import (
     to_local,
 )
 from taufpl.estimators.remote._reading import check_header, open_scores, open_table
-from taufpl.estimators.remote._table import BlockTable
+from taufpl.estimators.remote._table import BlockTable, start_from
+from taufpl.estimators.remote._tasks import CLASSES
 
 __all__ = [
+    "CLASSES",
     "BlockTable",
     "ModelScore",
     "RemoteLearner",
@@ -19,5 +21,6 @@ __all__ = [
     "open_scores",
     "open_table",
     "remote_learner",
+    "start_from",
     "to_local",
 ]

@@ -16,13 +16,14 @@ from taufpl._types import Array, Vector
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._reading import enough_folds, possible_folds
-from taufpl.estimators._table import Parts, Scores, Strata, Table, Tally
+from taufpl.estimators._table import LinearModel, Parts, Scores, Strata, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
 from taufpl.estimators.remote._learners import ModelScore, fit_where_rows_are
 from taufpl.estimators.remote._tasks import (
     CLASSES,
     AddToTally,
     CountAndFirst,
+    CountPosed,
     CountTally,
     LinearScore,
     NormAt,
@@ -36,6 +37,7 @@ from taufpl.estimators.remote._tasks import (
 )
 from taufpl.operators.remote import Block, Blocks, State, order_statistic
 from taufpl.problem import BlockRankingProblem
+from taufpl.solvers import Result, Status
 from taufpl.thresholding import Sample
 from taufpl.thresholding.remote import BlockSample
 
@@ -115,8 +117,10 @@ class BlockTable(Table):
         """Deal the positives to random folds."""
         return self._parts(DealtPositives.folds(n_folds, seed), n_used)
 
-    def search_folds(self, cv: Any, *, enough: int | None = None) -> AbstractContextManager[BlockParts]:
-        """Consecutive folds, as a number stands for in scikit-learn; random ones where some will do."""
+    def search_folds(
+        self, cv: Any, *, enough: int | None = None, seed: int | None = None
+    ) -> AbstractContextManager[BlockParts]:
+        """Consecutive folds, as a number stands for in scikit-learn; random ones with a seed, or where some will do."""
         if not isinstance(cv, Integral):
             raise TypeError(
                 f"cv must be a number of folds for remote rows, got {cv!r}: splitters choose rows by their numbers, in "
@@ -124,8 +128,8 @@ class BlockTable(Table):
             )
         n_folds = possible_folds(int(cv), self)
         n_used = n_folds if enough is None else enough_folds(n_folds, self.n_positive, enough)
-        if n_used < n_folds:
-            return self._parts(Dealt.folds(n_folds, 0), n_used)
+        if n_used < n_folds or seed is not None:
+            return self._parts(Dealt.folds(n_folds, seed or 0), n_used)
         return self._parts(Consecutive.folds(n_folds, self.sizes, self.first_kind), n_folds)
 
     def rounds(self, n_rounds: int, train_share: float, seed: int) -> AbstractContextManager[BlockParts]:
@@ -172,6 +176,17 @@ class BlockTable(Table):
         """The ranking problem on these rows; its vectors are let go of at the end."""
         with _forked(self.blocks, PoseProblem()) as blocks:
             yield BlockRankingProblem(blocks, self.n_positive, self.n_negative, k, reg)
+
+    @contextmanager
+    def chosen_problem(self, k: int, reg: float, floor: float) -> Iterator[BlockRankingProblem]:
+        """The ranking problem of the positives with scores of at least a floor, as the table was scored last."""
+        with _forked(self.blocks, PoseProblem(floor)) as blocks:
+            n_positive = sum(blocks.gather(CountPosed()))
+            yield BlockRankingProblem(blocks, n_positive, self.n_negative, k, reg)
+
+    def start(self, near: LinearModel | None) -> Result | None:
+        """The coefficients of the model of other rows."""
+        return None if near is None else start_from(near.coef)
 
     def scores(self, coef: Vector, intercept: float = 0.0) -> BlockScores:
         """X w + b, kept with the rows. One pass over these rows."""
@@ -245,6 +260,9 @@ class BlockParts(Parts):
     def __len__(self) -> int:
         return len(self._parts)
 
+    def __add__(self, other: BlockParts) -> BlockParts:
+        return BlockParts(self._parts + other._parts)
+
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
         """Results one after the other; a part is let go of when the next result is asked for."""
         for opened, *own in zip(self._parts, *arguments, strict=True):
@@ -267,6 +285,11 @@ class BlockTally(Tally):
     def counts(self, which: int) -> tuple[int, int, int, int]:
         n_false, n_negative, n_caught, n_positive = self.blocks.reduce(CountTally(which))
         return int(n_false), int(n_negative), int(n_caught), int(n_positive)
+
+
+def start_from(coef: Vector) -> Result:
+    """Coefficients as a start of the solver over blocks, which asks for no more."""
+    return Result(coef, None, None, math.inf, -math.inf, math.inf, 0, 0.0, Status.MAX_ITER, ())
 
 
 @contextmanager

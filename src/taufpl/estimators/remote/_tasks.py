@@ -71,14 +71,23 @@ class TakePart:
 
 @dataclass(frozen=True)
 class PoseProblem:
-    """The state that a ranking problem begins with, from masks."""
+    """The state that a ranking problem begins with, from masks; with a floor, of positives that score at least that."""
+
+    floor: float | None = None
 
     def __call__(self, block: Block, state: State) -> State:
-        return {
-            "number": state["number"],
-            "positive": block.xp.nonzero(state["is_positive"])[0],
-            "is_negative": state["is_negative"],
-        }
+        positive = block.xp.nonzero(state["is_positive"])[0]
+        if self.floor is not None:
+            positive = positive[state["positive_scores"] >= self.floor]
+        return {"number": state["number"], "positive": positive, "is_negative": state["is_negative"]}
+
+
+@dataclass(frozen=True)
+class CountPosed:
+    """Positives of a ranking problem."""
+
+    def __call__(self, block: Block, state: State) -> int:
+        return int(state["positive"].shape[0])
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from taufpl.operators.remote._blocks import (
 from taufpl.operators.remote._file_rows import FileRows as FileRows
 from taufpl.operators.remote._labels import check_rows as check_rows, divide as divide, label_counts as label_counts
 from taufpl.operators.remote._local import LocalBlocks as LocalBlocks
+from taufpl.operators.remote._numpy import stack_rows as stack_rows
 from taufpl.operators.remote._order import Entries as Entries, order_statistic as order_statistic
 from taufpl.operators.remote._scores import (
     device_rows as device_rows,

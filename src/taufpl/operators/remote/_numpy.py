@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from taufpl._types import Matrix, Vector
@@ -17,6 +19,15 @@ Index = NDArray[np.intp]
 _CHUNK = 1 << 14
 # Quantiles that stand in for entries which are too many to be sent.
 N_QUANTILES = 65
+
+
+def stack_rows(parts: Sequence[Any]) -> Any:
+    """Rows below each other: an array, or a CSR matrix where some are sparse."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(scipy.sparse.issparse(part) for part in parts):
+        return scipy.sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
 
 
 class NumpyBlock(Block):

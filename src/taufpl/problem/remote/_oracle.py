@@ -28,6 +28,8 @@ from taufpl.projection import Thresholds
 from taufpl.projection.remote import FirstRound, Projection, project_by_rounds
 
 _KEY = "oracle"
+# From the coefficients of other rows, sigma is larger by this factor than from w = 0.
+_BOLDER = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,19 @@ class BlockOracle(BlockHessian):
         return self.coef + self.t * self.direction
 
     def start(self, start: Any | None, sigma: float) -> None:
-        """Go to w = 0 with the even pair; or, given a start, on from where the last solve on these blocks ended."""
+        """Go to w = 0 with the even pair; or, given a start, on from where the last solve on these blocks ended.
+
+        Where there was none, the start is the coefficients of other rows, with the even pair as the centre: the pair
+        that the scores of such a point have, beta on the k highest alone, is a bad one, and takes more steps.
+        """
         problem, kept = self.problem, self.problem.kept.get(_KEY)
         if start is None or not isinstance(kept, _Kept):
+            self.sigma = sigma * problem.full_total / problem.k
+            if start is not None and start.coef.any():
+                self._start_at(start.coef)
+                return
             self.totals: Totals = problem.begin()
             self._forget(self.totals)
-            self.sigma = sigma * problem.full_total / problem.k
             self.point = problem.first_point(self.totals, self.sigma)
             return
         self.totals, self.coef, self.t, self.direction = kept.totals, kept.coef, kept.t, kept.direction
@@ -73,6 +82,15 @@ class BlockOracle(BlockHessian):
         cap = max(self.point.theta * self.point.total, 1e-300) / problem.k
         self._recentre(None, self.warm_sigma(sigma * cap, cap, kept.sigma))
         self._evaluate(self.point.top)
+
+    def _start_at(self, coef: Vector) -> None:
+        """Go to a point, around the even pair."""
+        self.totals, self.coef = self.problem.begin(coef), coef
+        self._forget(self.totals)
+        self.sigma *= _BOLDER
+        _, top = self.problem.exact_primal(coef, 0.0, Top(0.0, 0.0, 1.0))
+        self._project(None)
+        self._evaluate(top)
 
     def finish(self) -> tuple[None, None]:
         """Leave the point to the next solve; the pair stays with the blocks."""

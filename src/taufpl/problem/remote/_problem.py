@@ -151,9 +151,9 @@ class BlockRankingProblem(BaseRankingProblem):
 
     # Rounds.
 
-    def begin(self) -> Totals:
-        """Start from w = 0 and the even pair. One pass."""
-        task = Begin(self.full_total / self.n_negative, ClassSums())
+    def begin(self, coef: Vector | None = None) -> Totals:
+        """Start from w = 0, or from another point, and the even pair. One pass."""
+        task = Begin(self.full_total / self.n_negative, ClassSums(), coef)
         counts, positive, negative = self.blocks.change_and_reduce(task)
         self.blocks.count(1.0)
         if (int(counts[0]), int(counts[1])) != (self.n_positive, self.n_negative):

@@ -34,16 +34,19 @@ from taufpl.projection.remote import LookAtTop, Projection, Source
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Change and reduction: all scores are 0, the centre is constant; then the reduction."""
+    """Change and reduction: scores of a point, or 0 everywhere, and a constant centre; then the reduction."""
 
     centre: float
     then: Reduction
+    coef: Vector | None = None
 
     def __call__(self, block: Block, state: State) -> tuple[State, Sums]:
         xp = block.xp
         zeros = xp.zeros_like(xp.astype(state["is_negative"], xp.float64))
-        own = xp.take(zeros, state["positive"], axis=0)
-        new = {**state, "scores": zeros, "moves": zeros, "own_scores": own, "own_moves": own}
+        none = xp.take(zeros, state["positive"], axis=0)
+        scores = zeros if self.coef is None else block.dot(self.coef)
+        own = none if self.coef is None else xp.take(scores, state["positive"], axis=0)
+        new = {**state, "scores": scores, "moves": zeros, "own_scores": own, "own_moves": none}
         new["centre"] = xp.full_like(zeros, self.centre)
         return new, self.then(block, new)
 

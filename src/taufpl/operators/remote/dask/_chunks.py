@@ -13,7 +13,7 @@ from taufpl._extras import require
 from taufpl._types import Array
 from taufpl.operators.remote._backends import LazyRows, as_rows
 from taufpl.operators.remote._blocks import State
-from taufpl.operators.remote._numpy import NumpyBlock
+from taufpl.operators.remote._numpy import NumpyBlock, stack_rows
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,7 @@ class Loader:
 
 def join_rows(chunks: Sequence[Any]) -> Any:
     """Chunks below each other, as a float array or a CSR matrix."""
-    rows = [_rows(chunk) for chunk in chunks]
-    if len(rows) == 1:
-        return rows[0]
-    if any(scipy.sparse.issparse(part) for part in rows):
-        return scipy.sparse.vstack(rows, format="csr")
-    return np.concatenate(rows)
+    return stack_rows([_rows(chunk) for chunk in chunks])
 
 
 def _rows(chunk: Any) -> Any:
