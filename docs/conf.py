@@ -77,6 +77,7 @@ SHOWN_AS = {
     "../ARCHITECTURE.md": "project/architecture.md",
     "../CHANGELOG.md": "project/changelog.md",
     "../CONTRIBUTING.md": "project/contributing.md",
+    "../SECURITY.md": "project/security.md",
     "../benchmarks/README.md": "project/benchmarks.md",
     **{
         f"../benchmarks/results/{name}.md": f"project/benchmarks-{name}.md"

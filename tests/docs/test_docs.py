@@ -161,6 +161,10 @@ def test_every_public_name_is_in_the_reference(module):
     assert listed_names(DOCS / "api" / f"{MODULES[module]}.rst")[module] == public_names(module)
 
 
+def test_the_reference_lists_no_other_module():
+    assert {module for page in (DOCS / "api").glob("*.rst") for module in listed_names(page)} == set(MODULES)
+
+
 def test_every_public_module_has_a_page():
     import taufpl
 

@@ -109,7 +109,7 @@ class _KeptColumn:
             # What is beyond these dates is no date.
             is_date = np.abs(numbers) < 1e12
             micros = np.where(is_date, numbers * 1e6, 0.0).astype(np.int64)
-            return np.where(is_date, micros.astype("datetime64[us]"), np.datetime64("NaT"))
+            return np.where(is_date, micros.astype("datetime64[us]"), np.datetime64("NaT", "us"))
         return np.array(self.levels, dtype=object) if self.kind == "category" else numbers
 
 

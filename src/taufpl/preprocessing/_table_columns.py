@@ -194,7 +194,7 @@ def _read_objects(values: Array, name: str) -> Column:
         return Column("unused", np.full(len(items), np.nan), strange[0].__name__, present)
     types = {type(each) for each in present if each is not None}
     if all(issubclass(each, _DATES) for each in types):
-        timestamps = np.array([np.datetime64("NaT") if each is None else _in_utc(each) for each in present])
+        timestamps = np.array([np.datetime64("NaT", "us") if each is None else _in_utc(each) for each in present])
         return Column("date", seconds_of(timestamps.astype("datetime64[us]")), name)
     if all(issubclass(each, _NUMBERS) for each in types):
         numbers = np.array([np.nan if each is None else float(each) for each in present])
