@@ -110,13 +110,22 @@ def test_short_steps_ask_for_more_exact_systems_and_long_ones_for_less():
     effort = Effort()
     first = effort.forcing
     for _ in range(2):
-        effort.see_step(0.1)
+        effort.see_step(0.2)
     tight = effort.forcing
     effort.see_step(1.0)
     assert tight < effort.forcing < first
     for _ in range(9):
         effort.see_step(1.0)
     assert effort.forcing == first
+    assert effort.expected == 0
+
+
+def test_conjugate_gradients_are_given_up_after_steps_that_hardly_moved():
+    effort = Effort()
+    effort.see_step(0.01)
+    assert effort.expected == 0
+    effort.see_step(0.01)
+    assert effort.expected > 300
 
 
 def test_rows_are_split_by_what_the_pair_does_with_them():

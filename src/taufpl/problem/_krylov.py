@@ -32,6 +32,10 @@ _TIGHTEST = 1e-4
 _TIGHTER = 0.4
 _LOOSER = 3.0
 _SHORT_STEP = 0.45
+# After this many steps in a row that hardly move, conjugate gradients are expected to take this many iterations.
+_STUCK_STEP = 0.1
+_MOST_STUCK = 2
+_HOPELESS = 1000.0
 _EXACT = 1e-3
 # An exact step leads further than one by conjugate gradients: they get this share of the time of the Woodbury way.
 _PATIENCE = 0.5
@@ -44,11 +48,12 @@ class Effort:
     """What the systems of a solve have taught so far: how exactly to solve, and how many iterations that takes.
 
     At a small reg, what conjugate gradients leave of a system lies where H curves least, and steps come out short: the
-    next system is then solved further.
+    next system is then solved further, and after steps that hardly moved, exactly if rows are few enough for that.
     """
 
     forcing: float = _LOOSE
     expected: float = 0.0
+    n_stuck: int = 0
 
     def see_step(self, t: float) -> None:
         """Take note of a step length."""
@@ -56,6 +61,9 @@ class Effort:
             self.forcing = max(_TIGHTER * self.forcing, _TIGHTEST)
         else:
             self.forcing = min(_LOOSER * self.forcing, _LOOSE)
+        self.n_stuck = self.n_stuck + 1 if t < _STUCK_STEP else 0
+        if self.n_stuck >= _MOST_STUCK:
+            self.expected = max(self.expected, _HOPELESS)
 
 
 def forcing_for(gradient: Vector, enough: float, least: float = _LOOSE) -> float:
