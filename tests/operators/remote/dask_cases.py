@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import contextmanager
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -21,6 +22,9 @@ MEMORY = 2**30  # bytes of each worker
 
 def two_workers():
     """A cluster of two workers with a process each; `cluster` of conftest.py is the one of the run."""
+    # A worker that is not back by then is given up, and its place stays empty: after 15 seconds by default, and a busy
+    # machine takes longer for its imports.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "5 minutes"})
     settings = {"processes": True, "n_workers": 2, "threads_per_worker": 1, "memory_limit": MEMORY}
     return LocalCluster(**settings, dashboard_address=":0")
 
@@ -35,11 +39,11 @@ def client_of(cluster):
 
 def await_two_workers(client):
     """Wait until whoever was killed has been replaced, as nannies do."""
-    for attempt in range(200):
+    for attempt in range(600):
         if len(client.run(os.getpid, on_error="ignore")) == 2:
             return
         time.sleep(0.1)
-        if attempt == 100:
+        if attempt == 300:
             client.restart(wait_for_workers=False)
     raise TimeoutError(f"two workers were expected, got {sorted(client.nthreads())}")
 

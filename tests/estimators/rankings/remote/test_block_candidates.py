@@ -15,7 +15,8 @@ from taufpl.estimators.rankings._gaussian_recall import NegativeMoments
 from taufpl.estimators.rankings.remote import _losses, find_block_candidates
 from taufpl.estimators.rankings.remote._losses import BlockLoss, MarginLoss, Spread
 from taufpl.estimators.remote import BlockTable
-from taufpl.operators import LocalBlocks
+from taufpl.operators import LocalBlocks, as_blocks
+from taufpl.operators.remote import divide
 from taufpl.thresholding import share_above
 
 STORAGES = {"numpy": np.asarray, "csr": sp.csr_array, "torch": torch_tensor, "strict": strict_array}
@@ -120,3 +121,21 @@ def test_the_model_is_no_weaker_than_that_of_rows_in_memory(form):
     assert model.selection_["kept"].sum() >= 1
     assert np.isnan(model.dual_gap_)
     assert "logistic(1)" in model.selection_["candidate"]
+
+
+def test_candidates_come_from_a_cluster(cluster):
+    pytest.importorskip("distributed")
+    from dask_cases import client_of, tasks_left
+
+    X, y = partly_separable(5, n=900, m=200)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    names = [("logistic", 1.0), ("normal", 0.3), ("trimmed", 2.0, 0.01)]
+    with client_of(cluster) as client:
+        with as_blocks(da.from_array(X, chunks=(400, -1)), y, block_bytes=1) as blocks:
+            divide(blocks, 1)
+            found, _ = find_block_candidates(BlockTable.of(blocks), 0.05, names)
+        assert tasks_left(client) == []
+    expected, _ = find_block_candidates(table_of(X, y, cuts=(400, 800)), 0.05, names)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
