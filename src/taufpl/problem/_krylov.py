@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LinearMap = Callable[[Vector], Vector]
 
 # Largest matrix that the Woodbury way may form.
-_MOST_WOODBURY_ROWS = 3000
+_MOST_WOODBURY_ROWS = 2000
 _MOST_ITERATIONS = 300
 # Residuals at which conjugate gradients stop, beside the gradient; short steps lower the first, long ones raise it.
 _LOOSE = 0.1
