@@ -36,7 +36,7 @@ help: ## List the targets
 # $(call install,what is installed,arguments of pip): one line on the screen, the rest in a log that a failure shows.
 define install
 	@echo "Installing $(1) (log: $(LOG)) ..."
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --disable-pip-version-check $(2) >$(LOG) 2>&1 || \
+	@$(BIN)/python -m pip install --disable-pip-version-check $(2) >$(LOG) 2>&1 || \
 		{ cat $(LOG); echo "pip failed: what it said stands above, and in $(LOG)."; exit 1; }
 endef
 
@@ -58,6 +58,9 @@ $(TEST_READY) $(DEV_READY) $(DOCS_READY): pyproject.toml | $(PACKAGE)
 	@touch $@
 
 # Modules are taken from src, and what is compiled is compiled anew by the import that follows an edit: the tools stay.
+# They are found by their paths, so that nothing needs to be activated.
+$(LINKED): export PATH := $(CURDIR)/$(BIN):$(PATH)
+$(LINKED): export CYTHON := $(CURDIR)/$(BIN)/cython
 $(LINKED): pyproject.toml | $(BIN)/python
 	$(call install,the tools that compile,"meson-python>=0.20" "Cython>=3.1" ninja)
 	$(call install,taufpl linked to src with all that tests and linters need,--no-build-isolation --editable ".[dev]")
