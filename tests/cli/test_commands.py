@@ -145,7 +145,7 @@ def test_sparse_rows_stay_sparse(tmp_path):
             np.testing.assert_allclose(scores, ours.decision_function(X), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("data", ["new_mixed.csv", "new_mixed.parquet"])
+@pytest.mark.parametrize("data", ["new_mixed.csv", pytest.param("new_mixed.parquet", marks=pytest.mark.slow)])
 def test_streaming_in_tiny_chunks_is_the_same_as_in_one_go(place, tmp_path, data):
     write(mixed(1), place / data)
     for rows, name in ((1_000_000, "whole.csv"), (7, "parts.csv")):
@@ -403,9 +403,9 @@ def test_a_kernel_on_many_rows_says_beforehand_that_it_takes_minutes(place, tmp_
         ("--model", "paper", "--reg", "0.1", "--threshold", "cross"),
         ("--model", "paper", "--reg", "0.1", "--threshold", "np"),
         ("--model", "logistic", "--threshold", "cross"),
-        ("--model", "logistic", "--threshold", "oob"),
+        pytest.param(("--model", "logistic", "--threshold", "oob"), marks=pytest.mark.slow),
         ("--model", "boosting", "--threshold", "np"),
-        ("--model", "forest", "--threshold", "np"),
+        pytest.param(("--model", "forest", "--threshold", "np"), marks=pytest.mark.slow),
         ("--model", "logistic", "--drop", "when", "--threshold", "train"),
         ("--model", "linear", "--threshold", "np"),
         ("--model", "kernel", "--reg", "0.1", "--threshold", "cross"),

@@ -38,7 +38,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_sigterm_in_the_middle_of_writing_leaves_the_old_file_alone(place, tmp_path, jobs):
     (tmp_path / "out.csv").write_text("old")
     code = (

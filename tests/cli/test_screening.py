@@ -165,6 +165,7 @@ def test_other_commands_take_the_model(place, fitted, tmp_path):
     assert (done.code, "--model linear" in done.err, done.err.count("\n")) == (1, True, 1), done
 
 
+@pytest.mark.slow
 def test_wide_sparse_rows_get_the_linear_ranking_alone(tmp_path):
     rng = np.random.default_rng(0)
     y = rng.permutation(np.repeat([0, 1], [180, 60]))

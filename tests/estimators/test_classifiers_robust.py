@@ -13,7 +13,7 @@ from estimator_cases import ScoreItself, X, Y, two_clouds
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 
 
-@pytest.mark.parametrize("offset", [0.0, 1.0, 100.0])
+@pytest.mark.parametrize("offset", [100.0, *(pytest.param(offset, marks=pytest.mark.slow) for offset in (0.0, 1.0))])
 def test_where_the_origin_lies_does_not_matter(offset):
     """Scores have no intercept: fits of folds differ in where their scores lie, the more the farther the origin."""
     rates = []

@@ -362,7 +362,7 @@ def test_a_wrong_grid_is_explained(taus, regs, message):
         tau_path(X, Y, taus, regs)
 
 
-@pytest.mark.parametrize("d", [6, 600])
+@pytest.mark.parametrize("d", [6, pytest.param(600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "estimator",
     [TauFPLRanker(0.1), TauFPLRanker(0.1, solver="accelerated"), TauFPLRankerCV(0.1), TauFPLClassifier(0.1)],

@@ -104,7 +104,7 @@ def simulate(make, n_draws, size, seed=0):
 
 @pytest.mark.parametrize(
     ("tau", "delta"),
-    [(0.1, 0.05), pytest.param(0.1, 0.2, marks=slow), (0.01, 0.2), pytest.param(0.001, 0.05, marks=slow)],
+    [(0.1, 0.05), *(pytest.param(*case, marks=slow) for case in [(0.1, 0.2), (0.01, 0.2), (0.001, 0.05)])],
 )
 @pytest.mark.parametrize("tied", [False, True])
 def test_np_holds_on_held_out_scores(tau, delta, tied):
@@ -135,7 +135,8 @@ def test_np_uses_at_least_half_of_delta_where_ranks_are_fine(tau, delta):
     assert 0.5 * delta <= min(rates) <= max(rates) <= delta
 
 
-@pytest.mark.parametrize(("tau", "delta"), [(0.1, 0.05), pytest.param(0.05, 0.2, marks=slow)])
+@slow
+@pytest.mark.parametrize(("tau", "delta"), [(0.1, 0.05), (0.05, 0.2)])
 def test_np_holds_with_a_scorer_that_it_fits(tau, delta):
     found = simulate(
         lambda number: NeymanPearsonClassifier(
@@ -192,7 +193,7 @@ def test_cross_holds_and_keeps_more_recall_than_np(scorer, n_draws):
     assert gain.mean() >= 2 * gain.std() / np.sqrt(n_draws)  # a snapped hold-out leaves less to gain
 
 
-@pytest.mark.parametrize("threshold", ["cross", "np"])
+@pytest.mark.parametrize("threshold", ["cross", pytest.param("np", marks=slow)])
 def test_the_linear_classifier_holds(threshold):
     tau, delta, n_draws = 0.2, 0.1, 60
     found = simulate(
@@ -209,6 +210,7 @@ def test_the_linear_classifier_holds(threshold):
 # What promises nothing, seen by the same measurement.
 
 
+@slow
 def test_the_training_quantile_is_seen_to_break_the_tolerance():
     tau, delta, n_draws, size = 0.1, 0.1, 100, (150, 60, 20)
     broken = {}

@@ -24,7 +24,7 @@ ESTIMATORS = [
     TopPush(),
     TauFPLClassifier(**LOOSE, cv=2),
     KernelTauFPLRanker(0.1),
-    KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
+    KernelTauFPLClassifier(**LOOSE, gamma="scale", reg=0.1, threshold="np", insufficient="infinite"),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, insufficient="infinite"),
     ScoreScreen(0, **LOOSE, insufficient="infinite"),
     ScreeningClassifier(**LOOSE, effort="fast", candidates=[LogisticRegression()]),
@@ -37,7 +37,7 @@ VARIANTS = [
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="oob", delta=None, n_rounds=3),
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="train", combine="refit"),
     KernelTauFPLRanker(0.1, n_components=10, random_state=0),
-    KernelTauFPLClassifier(**LOOSE, gamma="scale", reg=0.1, threshold="np", insufficient="infinite"),
+    KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
     NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),
 ]

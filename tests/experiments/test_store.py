@@ -105,7 +105,7 @@ run_trials(slow, trials, RunSettings(), RoundsFile(Path({folder!r}), COLUMNS, SE
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_where_it_was(tmp_path, number):
     script = SLOW.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL, env=os.environ)

@@ -145,7 +145,8 @@ def test_counts_and_flags_can_be_mixed():
 # Over long runs.
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0])
+@pytest.mark.statistics
+@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 1.0])
 def test_few_false_alarms_over_a_hundred_thousand_looks(share):
     tau, delta, n_runs = 0.01, 0.05, 400
     rng = np.random.default_rng(4)
@@ -307,6 +308,7 @@ def test_a_change_is_the_first_crossing_of_a_plain_loop(tau):
         assert fed(flags, tau=tau, run_length=10 / tau).change_at == (crossed.argmax() + 1 if crossed.any() else None)
 
 
+@pytest.mark.statistics
 def test_a_false_signal_comes_at_most_once_in_a_run_length():
     tau, run_length, n_runs = 0.1, 200, 300
     rng = np.random.default_rng(14)

@@ -129,7 +129,8 @@ def test_segments_that_come_later_share_what_is_left():
     assert through_json(watch).to_dict() == watch.to_dict()
 
 
-@pytest.mark.parametrize("known", [["a", "b", "c"], None])
+@pytest.mark.statistics
+@pytest.mark.parametrize("known", [["a", "b", "c"], pytest.param(None, marks=pytest.mark.slow)])
 def test_any_alarm_is_false_with_probability_delta_at_most(known):
     """Rates at the tolerance itself, unequal segments, looked at after every negative."""
     rng, draws, delta = np.random.default_rng(3), 200, 0.3

@@ -46,9 +46,13 @@ def made_ready(form, request):
         yield
 
 
-@pytest.fixture(
-    params=[pytest.param(form, marks=[pytest.mark.cluster] * (form == "dask cluster")) for form in cases.BACKENDS]
-)
+def marks(form, name="ranker"):
+    """A cluster takes its time: those that divide rows and those that do not are one each in the quick run."""
+    on_cluster = form == "dask cluster"
+    return [pytest.mark.cluster] * on_cluster + [pytest.mark.slow] * (on_cluster and name not in ("ranker", "np"))
+
+
+@pytest.fixture(params=[pytest.param(form, marks=marks(form)) for form in cases.BACKENDS])
 def backend(request, tmp_path):
     """The name of a form, and a function that brings rows and labels into it."""
     with made_ready(request.param, request):
@@ -75,7 +79,11 @@ def optima():
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names, but:UserWarning")
-@pytest.mark.parametrize("name", list(ESTIMATORS))
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [pytest.param(form, name, marks=marks(form, name)) for form in cases.BACKENDS for name in ESTIMATORS],
+    indirect=["backend"],
+)
 def test_same_optimum_same_meaning(backend, name, in_memory, optima):
     form, convert = backend
     data, labels = convert(X, Y)

@@ -49,7 +49,7 @@ def client(cluster):
         yield made
 
 
-@pytest.fixture(params=list(MODELS))
+@pytest.fixture(params=["xgboost", pytest.param("lightgbm", marks=pytest.mark.slow)])
 def pair(request):
     """A classifier for clusters, and the same for rows in memory."""
     return MODELS[request.param]
@@ -311,6 +311,7 @@ def test_refusals(client, labels, options, fit_options, error, message):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed by a signal")
+@pytest.mark.slow
 def test_a_killed_worker_is_named_in_the_error(client, pair):
     """XGBoost gives up by itself; LightGBM would wait for ever, and its other worker with it."""
     model = type(pair[0])(**{**pair[0].get_params(), "n_estimators": 100_000})

@@ -46,7 +46,7 @@ def holders(client, futures):
     return {address for addresses in client.who_has(futures).values() for address in addresses}
 
 
-@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.parametrize("persist", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_worker_that_dies_in_a_round_changes_nothing(client, tmp_path, persist):
     X, y = rows_and_labels()
     with as_blocks(chunked(X), y, persist=persist, block_bytes=1) as blocks:
@@ -78,6 +78,7 @@ def test_states_of_a_dead_worker_are_computed_again(client):
         np.testing.assert_array_equal(weighted, scores @ X)
 
 
+@pytest.mark.slow
 def test_a_block_that_ends_every_worker_is_given_up(client):
     scheduler = client.cluster.scheduler
     before, scheduler.allowed_failures = scheduler.allowed_failures, 0

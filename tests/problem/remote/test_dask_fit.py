@@ -78,7 +78,15 @@ def dense(X):
     return da.from_array(X, chunks=(270, 6))
 
 
-@pytest.mark.parametrize(("collection", "persist"), [(dense, True), (dense, False), (csr_chunks, True), (frame, False)])
+@pytest.mark.parametrize(
+    ("collection", "persist"),
+    [
+        (dense, True),
+        (frame, False),
+        pytest.param(dense, False, marks=pytest.mark.slow),
+        pytest.param(csr_chunks, True, marks=pytest.mark.slow),
+    ],
+)
 def test_the_optimum_is_that_of_rows_in_memory(client, data, collection, persist):
     X, y = data
     assert_optimal(X, y, fitted(collection(X), y, persist=persist))
