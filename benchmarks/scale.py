@@ -7,6 +7,8 @@
                                                               data larger than the workers' memory, memory of the client
     python benchmarks/scale.py overhead [--rows 5000000] [--columns 50]
                                                               the cluster beside the solver for rows in memory
+    TAUFPL_DATA=folder python benchmarks/scale.py recall [--splits 2] [--sets NAME ...]
+                                                              TauFPLClassifier() on chunks beside rows in memory
 
 All clusters are processes of this machine. Rows are normal, one in twenty positive and shifted. A part prints a table;
 ``--folder`` says where the files of ``memory`` go, four bytes a value.
@@ -34,6 +36,8 @@ import numpy as np
 import psutil
 from distributed import Client, LocalCluster
 
+from recall_data import SETS, recall as recall_of
+from taufpl import TauFPLClassifier
 from taufpl.estimators.remote import BlockTable
 from taufpl.operators import FileRows, as_blocks, as_operator
 from taufpl.operators.remote import divide
@@ -287,7 +291,35 @@ def overhead(given: argparse.Namespace) -> None:
     )
 
 
-PARTS = {"rounds": rounds, "traffic": traffic, "memory": memory, "overhead": overhead, "one": one}
+def recall(given: argparse.Namespace) -> None:
+    """Recall at 1 % on rows that no fit has seen, and seconds of the processor: sets of `recall_data.py`."""
+    rows, results = [], []
+    for name in given.sets:
+        found = []
+        for split in range(given.splits):
+            data = SETS[name].draw(split, False)
+            if data is None:
+                break
+            X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
+            chunks = da.from_array(X, chunks=(-(-len(X) // 3), -1))
+            own = []
+            for kind, given_rows in (("auto", X), ("auto", chunks), ("paper", chunks)):
+                began = time.process_time()
+                model = TauFPLClassifier(0.01, ranking=kind, threshold="train").fit(given_rows, data.y)
+                own.append((recall_of(data.X_test @ model.coef_[0], data.y_test, 0.01), time.process_time() - began))
+            found.append(own)
+        if found:
+            results.append(np.mean(found, axis=0))
+            shares, seconds = results[-1].T
+            rows.append([name, *(f"{share:.3f}" for share in shares), *(f"{s:.1f}" for s in seconds)])
+            print(rows[-1], file=sys.stderr)
+    shares, seconds = np.mean(results, axis=0).T
+    rows.append(["mean", *(f"{share:.4f}" for share in shares), *(f"{s:.1f}" for s in seconds)])
+    kinds = ("in memory", "chunks", "chunks, paper's rankings")
+    table(["set", *(f"recall, {kind}" for kind in kinds), *(f"s, {kind}" for kind in kinds)], rows)
+
+
+PARTS = {"rounds": rounds, "traffic": traffic, "memory": memory, "overhead": overhead, "recall": recall, "one": one}
 
 
 def main() -> None:
@@ -299,6 +331,8 @@ def main() -> None:
     parser.add_argument("--memory-limit", default="2GB")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--folder")
     parser.add_argument("--path", type=Path)
     given = parser.parse_args()
