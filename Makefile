@@ -78,7 +78,7 @@ test: PYTEST_MARKS := -m "not slow"
 # The kernels of a device import Triton, which is there with CUDA alone; they have no examples.
 test test-all: $(READY) $(TEST_READY)
 	$(BIN)/python -m pytest -q -n $(TEST_JOBS) --doctest-modules --ignore-glob='*/_row_kernels.py' --pyargs taufpl
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup --no-loadscope-reorder $(PYTEST_MARKS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadscope --no-loadscope-reorder $(PYTEST_MARKS) $(PYTEST_ARGS)
 
 test: ## Run the tests but for the slow ones, and the examples in documentation and docstrings
 test-all: ## Run all tests and examples

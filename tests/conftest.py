@@ -17,6 +17,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # Tests that take seconds each: the processes begin with them, so that none is left alone with one at the end.
 LONG = ("cluster", "browser", "gallery", "statistics", "slow")
+# Files of long tests that share nothing.
+ALONE = ("test_guarantee.py", "test_properties.py", "test_docs.py")
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +33,29 @@ def cluster():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the tests of the cluster; where processes share tests, say which stay together, and begin with long ones."""
+    """Mark the tests of the cluster, and begin with long tests where processes share them."""
     for item in items:
         if "cluster" in item.fixturenames:
             item.add_marker("cluster")
-    if not config.getoption("loadgroup", default=False):
-        return
-    for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        alone = item.nodeid if marks & {"gallery", "statistics"} else item.location[0]
-        item.add_marker(pytest.mark.xdist_group("cluster" if "cluster" in marks else alone))
-    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in LONG))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """`--dist loadscope`, where a file is a scope: its models are fitted once."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class LoadFilesAndCluster(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path = nodeid.split("::")[0]
+            if "/test_dask_" in path or "[dask cluster" in nodeid:
+                return "cluster"  # of which there is one
+            return nodeid if path.endswith(ALONE) else path
+
+    return LoadFilesAndCluster(config, log)
 
 
 def pytest_terminal_summary(terminalreporter, config):
