@@ -147,6 +147,7 @@ def damaged(folder, good):
     put("one.csv", "".join([rows[0], *rows[1::2]]))
     put("ragged.csv", "".join([*rows[:6], "1,2,1,9\n", *rows[6:]]))
     put("ragged_short.csv", "".join([*rows[:6], "1,2\n", *rows[6:]]))
+    put("ragged_late.csv", "".join([rows[0], "\n", *rows[1:6], '1,"two\n\nlines",1\n\n', "1,2,1,9\n", *rows[6:]]))
     put("no_label.csv", text.replace("\n4,16,0", "\n4,16,"))
     put("twice.csv", text.replace("x1", "x0"))
     put("infinite.csv", text.replace("\n7,15,", "\n7,inf,"))

@@ -49,6 +49,8 @@ BAD = [
     (FIT.format("one.csv"), 1, "must have two labels; it has 1: 0. There is nothing to tell apart"),
     (FIT.format("ragged.csv"), 1, "ragged.csv, line 7: 4 fields where the header has 3"),
     (FIT.format("ragged_short.csv"), 1, "ragged_short.csv, line 7: 2 fields where the header has 3"),
+    # Empty lines, and a value of three lines, come before.
+    (FIT.format("ragged_late.csv"), 1, "ragged_late.csv, line 12: 4 fields where the header has 3"),
     (FIT.format("no_label.csv"), 1, "the target 'y' is missing in 1 rows, first in row 5"),
     (FIT.format("twice.csv"), 1, "two columns named 'x0'"),
     (FIT.format("infinite.csv"), 1, "infinite.csv, row 8, column 'x1': the value is infinite"),

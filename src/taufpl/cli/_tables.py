@@ -5,7 +5,9 @@ What is wrong with a file is said in a ValueError, with the line where it can be
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -241,7 +243,7 @@ def _reason(file: DataFile, error: Exception, types: Mapping[str, Any] | None, h
     if file.format != "csv":
         return f": is damaged, or no file in the format {file.format} ({_short(text)})."
     if not (_RAGGED.search(text) or _VALUE.search(text)):
-        return _csv_reason(text, [])
+        return _csv_reason(file, text, [])
     if "Row #" not in text and file.path is not None:
         try:
             _read_csv(file, types, threads=False)
@@ -251,18 +253,18 @@ def _reason(file: DataFile, error: Exception, types: Mapping[str, Any] | None, h
     # A header that cannot be read either is no reason to fail at explaining: columns then have numbers.
     with suppress(*_DAMAGE):
         names = _names(file, header)
-    return _csv_reason(text, names)
+    return _csv_reason(file, text, names)
 
 
-def _csv_reason(text: str, names: list[str]) -> str:
+def _csv_reason(file: DataFile, text: str, names: list[str]) -> str:
     ragged, value = _RAGGED.search(text), _VALUE.search(text)
     if ragged:
         line, expected, got = ragged.groups()
-        return f"{_line(line)}: {got} fields where the header has {expected}. Mend or remove that row."
+        return f"{_line(file, line)}: {got} fields where the header has {expected}. Mend or remove that row."
     if value:
         place, line, kind, found = value.groups()
         column = names[int(place)] if int(place) < len(names) else int(place) + 1
-        return f"{_line(line)}, column {column!r}: {_short(found)!r} is not {_TYPES.get(kind, kind)}."
+        return f"{_line(file, line)}, column {column!r}: {_short(found)!r} is not {_TYPES.get(kind, kind)}."
     if "UTF8" in text or "utf-8" in text:
         return ": is not encoded in UTF-8. Save it so, for example: iconv -f latin1 -t utf-8."
     if _TOO_LONG in text:
@@ -272,8 +274,29 @@ def _csv_reason(text: str, names: list[str]) -> str:
     return f": is no CSV file ({_short(text)})."
 
 
-def _line(number: str | None) -> str:
-    return f", line {number}" if number else ""
+def _line(file: DataFile, row: str | None) -> str:
+    return f", line {_line_of_row(file, int(row))}" if row else ""
+
+
+def _line_of_row(file: DataFile, row: int) -> int:
+    """The line where a row begins: pyarrow counts rows, without empty lines, and values may go over several lines.
+
+    The row itself where the file cannot be read once more.
+    """
+    if file.path is None or not file.path.is_file():
+        return row
+    with (
+        suppress(csv.Error, *_DAMAGE),
+        file.open() as stream,
+        io.TextIOWrapper(stream, "utf-8", errors="replace", newline="") as text,
+    ):
+        reader, n_rows, end = csv.reader(text, delimiter=file.delimiter), 0, 0
+        for values in reader:
+            n_rows += bool(values)
+            if n_rows == row:
+                return end + 1
+            end = reader.line_num
+    return row
 
 
 def _short(text: str) -> str:
