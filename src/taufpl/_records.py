@@ -97,13 +97,24 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def named_state(record: Any) -> dict[str, Any]:
-    """The `__getstate__` of a frozen dataclass with slots: fields by name, so that files outlive a new field."""
+def with_named_state(cls: type[T]) -> type[T]:
+    """A frozen dataclass with slots that is written down by the names of its fields, so that files outlive a new field.
+
+    Its own `_set_state`, where it has one, takes the place of `set_named_state`. A decorator, above that of the
+    dataclass: Python before 3.11.4 replaces `__getstate__` and `__setstate__` of the class by its own.
+    """
+    methods = {"__getstate__": _named_state, "__setstate__": cls.__dict__.get("_set_state", set_named_state)}
+    for name, method in methods.items():
+        setattr(cls, name, method)
+    return cls
+
+
+def _named_state(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def set_named_state(record: Any, state: dict[str, Any]) -> None:
-    """The `__setstate__` that goes with `named_state`: a field that the state does not know takes its default."""
+    """Fill a record from its fields by name; one that the state does not know takes its default."""
     known = {field.name: field.default for field in fields(record)}
     missing = [name for name, default in known.items() if name not in state and default is MISSING]
     strange = [name for name in state if name not in known]

@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # The wheel that this builds has 1.7 MB, of which the compiled modules are two thirds.
 MOST_BYTES = 3_000_000
 
+# Without the sources of this run.
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
 SMOKE = """
 import numpy as np
 from taufpl import TauFPLClassifier, __version__
@@ -54,6 +57,8 @@ def test_the_version_is_one():
     assert "version" in project()["dynamic"]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == version()
+    released = re.search(r"^date-released: (.+)$", citation, re.MULTILINE)[1]
+    assert f"## [{version()}] - {released}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_the_recipe_asks_for_what_the_package_asks_for():
@@ -84,14 +89,24 @@ def test_every_python_of_the_classifiers_is_built_and_tested():
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The archive and the wheel that is made from it."""
+def place(tmp_path_factory):
+    """The commands of an environment that holds nothing."""
+    folder = tmp_path_factory.mktemp("empty") / "venv"
+    venv.create(folder, with_pip=True)
+    return folder / ("Scripts" if os.name == "nt" else "bin")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, place):
+    """The archive, and the wheel that pip makes of it where nothing else is, as its install does."""
     pytest.importorskip("build", reason="build is not installed: pip install 'taufpl[dev]'")
     if not (ROOT / ".git").exists():
         pytest.skip("an archive is made from a clone")
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
-    (archive,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT)
+    (archive,) = folder.glob("*.tar.gz")
+    run(place / "python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, archive, env=CLEAN)
+    (wheel,) = folder.glob("*.whl")
     return archive, wheel
 
 
@@ -122,29 +137,15 @@ def test_twine_finds_nothing_wrong(built):
 
 
 @pytest.mark.slow
-def test_both_install_where_nothing_else_is(built, tmp_path):
-    """The wheel without a compiler; then the archive in its place, beside the same other packages."""
-    archive, wheel = built
-    venv.create(tmp_path / "venv", with_pip=True)
-    place = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    bare = {**clean, "CC": "false", "PATH": str(place)}
-    pip = [place / "python", "-m", "pip", "--disable-pip-version-check"]
-    run(*pip, "install", f"{wheel}[cli]", env=bare)
-    smoke(place, tmp_path, bare)
-    run(*pip, "uninstall", "--yes", "taufpl", env=bare)
-    run(*pip, "install", "--no-deps", archive, env=clean)
-    smoke(place, tmp_path, clean)
-    run(*pip, "check", env=clean)
-
-
-def smoke(place, folder, env):
-    """Library and command, away from the sources."""
-    options = {"cwd": folder, "env": env}
+def test_library_and_command_run_from_the_wheel_without_a_compiler(built, place, tmp_path):
+    bare = {**CLEAN, "CC": "false", "PATH": str(place)}
+    run(place / "python", "-m", "pip", "install", f"{built[1]}[cli]", env=bare)
+    run(place / "python", "-m", "pip", "check", env=bare)
+    options = {"cwd": tmp_path, "env": bare}
     assert run(place / "python", "-W", "error", "-c", SMOKE, **options).strip() == version()
     assert run(place / "taufpl", "--version", **options).strip() == f"taufpl {version()}"
     choice = ("--target", "y", "--tau", "0.05", "--model", "linear")
     run(place / "taufpl", "fit", "rows.csv", *choice, "-o", "screen.skops", **options)
     run(place / "taufpl", "predict", "screen.skops", "rows.csv", "-o", "decisions.csv", **options)
-    assert len((folder / "decisions.csv").read_text(encoding="utf-8").splitlines()) == 2201
+    assert len((tmp_path / "decisions.csv").read_text(encoding="utf-8").splitlines()) == 2201
     run(place / "taufpl", "report", "screen.skops", "rows.csv", "-o", "report.html", **options)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl._records import named_state, set_named_state
+from taufpl._records import with_named_state
 from taufpl._types import Matrix, Vector
 
 # Levels of a category that get a feature of their own: the most frequent ones, if they have this many rows.
@@ -26,6 +26,7 @@ _IS_ID = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|key)$|[a-z]I[dD]$", re.IGNORECA
 _EMPTY, _CONSTANT = "no value in any row", "the same value in every row"
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
     """A column, what is done with it, why, and what the training rows have in it.
@@ -55,9 +56,6 @@ class ColumnPlan:
     low: float | None = None
     high: float | None = None
     levels: tuple[str, ...] = ()
-
-    __getstate__ = named_state
-    __setstate__ = set_named_state
 
 
 def plan_numbers(

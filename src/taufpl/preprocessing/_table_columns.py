@@ -147,7 +147,10 @@ def _read_pandas(series: Any) -> Column:
         return Column("date", seconds_of(series.to_numpy(dtype="datetime64[us]")), str(series.dtype))
     if kind in "mc":
         return _unused(series.dtype, len(series))
-    return _read_objects(_with_gaps(series.to_numpy(dtype=object), series.isna().to_numpy()), str(series.dtype))
+    # Of dictionaries, which polars writes with unsigned indices, pandas hands out single values alone.
+    is_dictionary = str(series.dtype).startswith("dictionary")
+    values = _object_array(series.tolist()) if is_dictionary else series.to_numpy(dtype=object)
+    return _read_objects(_with_gaps(values, series.isna().to_numpy()), str(series.dtype))
 
 
 def _read_polars(series: Any) -> Column:

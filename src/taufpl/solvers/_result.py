@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl._records import named_state, set_named_state
+from taufpl._records import with_named_state
 from taufpl._types import Vector
 from taufpl.problem import BaseRankingProblem
 
@@ -24,6 +24,7 @@ class Status(StrEnum):
     STALLED = "stalled"
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True)
 class Record:
     """One line of a solver's history: the best values so far, and the passes, seconds and rounds spent on them.
@@ -37,9 +38,6 @@ class Record:
     dual: float
     gap: float
     n_rounds: int = 0
-
-    __getstate__ = named_state
-    __setstate__ = set_named_state
 
 
 @dataclass(frozen=True, slots=True)

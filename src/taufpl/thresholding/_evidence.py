@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taufpl._records import named_state, set_named_state
+from taufpl._records import with_named_state
 from taufpl.thresholding._order import USUAL_DELTA
 from taufpl.thresholding._sample import ArraySample, Sample
 from taufpl.thresholding._verdict import share_interval
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
     """What the rounds of out-of-bootstrap thresholding found, one entry a round.
@@ -38,9 +39,6 @@ class Rounds:
     fpr: NDArray[np.float64]
     tpr: NDArray[np.float64]
 
-    __getstate__ = named_state
-    __setstate__ = set_named_state
-
     def __len__(self) -> int:
         return len(self.thresholds)
 
@@ -52,6 +50,7 @@ class Rounds:
         return float(np.std(self.thresholds, ddof=1)) if len(self) > 1 else 0.0
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """A threshold, and what is known about its false-positive rate from the negatives that chose it.
@@ -113,9 +112,6 @@ class Evidence:
     n_true_positive: int | None = None
     caveats: tuple[str, ...] = ()
     looks: int | str = 1
-
-    __getstate__ = named_state
-    __setstate__ = set_named_state
 
     def with_recall(self, positive_scores: NDArray[np.float64] | Sample) -> Evidence:
         """Evidence with the share of these positives above the threshold, if there are any."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from taufpl._records import named_state, read_record, set_named_state
+from taufpl._records import read_record, set_named_state, with_named_state
 
 FIT, RECALIBRATE, RESTART = "fit", "recalibrate", "restart"
 _EVENTS = (FIT, RECALIBRATE, RESTART)
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True)
 class ThresholdRecord:
     """One entry of `threshold_history_`: a threshold that was chosen.
@@ -68,9 +69,7 @@ class ThresholdRecord:
         source = None if source is None else source.encode(errors="replace").decode()
         return cls(event, at, n_negative, threshold_before, threshold, delta_spent, source)
 
-    __getstate__ = named_state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def _set_state(self, state: dict[str, Any]) -> None:
         """The state out of a model file, which somebody else may have written."""
         set_named_state(self, state)
         read_record(ThresholdRecord, state, "a record of its history")

@@ -20,7 +20,7 @@ import numpy as np
 
 from taufpl._checks import Scores, check_scores, check_tau, near_or_all
 from taufpl._choices import OTHERS as OTHERS
-from taufpl._records import named_state, set_named_state
+from taufpl._records import set_named_state, with_named_state
 from taufpl._types import Array, Mask, RowIndices, Vector
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._levels import level_codes, level_text, shared_delta
@@ -33,6 +33,7 @@ from taufpl.thresholding._sequence import sequence_negatives_needed
 _MOST_NAMES = 5
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True)
 class SegmentThresholds:
     """One threshold a segment, with the evidence of each limit.
@@ -74,9 +75,7 @@ class SegmentThresholds:
     is_number: bool = False
     floor: float = -math.inf  # models of older files do not say
 
-    __getstate__ = named_state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def _set_state(self, state: dict[str, Any]) -> None:
         set_named_state(self, state)
         self.__post_init__()
 

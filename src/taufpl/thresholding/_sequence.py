@@ -24,7 +24,7 @@ from scipy import special
 
 from taufpl._checks import Scores, check_count, check_delta, check_tau
 from taufpl._choices import ANY as ANY
-from taufpl._records import named_state, set_named_state
+from taufpl._records import set_named_state, with_named_state
 from taufpl._row_hashes import telling_hash
 from taufpl.thresholding._evidence import Evidence
 from taufpl.thresholding._order import USUAL_DELTA
@@ -168,6 +168,7 @@ class SequenceStatistic:
         return sequence_negatives_needed(min(self.taus), self.delta / len(self.taus))
 
 
+@with_named_state
 @dataclass(frozen=True, slots=True, eq=False)
 class NegativeSequence:
     """Negatives that grow, as thresholds that hold at every look need them: their number, and the highest scores.
@@ -222,9 +223,7 @@ class NegativeSequence:
         if scores.size and not scores[0] > self.floor:
             raise ValueError("scores of a sequence of negatives must lie above its floor.")
 
-    __getstate__ = named_state
-
-    def __setstate__(self, state: dict[str, object]) -> None:
+    def _set_state(self, state: dict[str, object]) -> None:
         set_named_state(self, state)
         self.__post_init__()
 
