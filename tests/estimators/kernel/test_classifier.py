@@ -1,7 +1,5 @@
 """Kernel classifiers: thresholds, what the threshold's negatives may not touch, searches, files and commands."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
@@ -13,7 +11,6 @@ from sklearn.svm import SVC
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
 from taufpl.estimators.kernel._fitter import KernelFitter
-from taufpl.estimators.kernel._search import _is_behind
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
@@ -93,40 +90,6 @@ def test_the_search_finds_what_the_data_need():
     recall = tpr_at_fpr(truth, model.decision_function(new), 0.02)
     assert recall >= bayes_recall(case, 0.02, new, truth) - 0.05
     assert recall >= np.max(table["mean_test_score"]) - 0.05
-
-
-def test_all_folds_judge_the_best_third_of_the_settings_and_the_winner_is_one_of_them():
-    model = KernelTauFPLClassifier(0.05, threshold="train", random_state=0).fit(X, Y)
-    table = model.cv_results_
-    scores = np.column_stack([table[f"split{number}_test_score"] for number in range(5)])
-    complete = ~np.isnan(scores).any(axis=1)
-    assert not np.isnan(scores[:, :3]).any()
-    assert np.isnan(scores[~complete, 3:]).all()
-    assert complete.sum() == max(4, np.ceil(len(scores) / 3))
-    first = scores[:, :3].mean(axis=1)
-    assert first[complete].min() >= first[~complete].max()
-    assert table["rank_test_score"][complete].max() <= complete.sum() < table["rank_test_score"][~complete].min()
-    np.testing.assert_allclose(table["mean_test_score"], np.nanmean(scores, axis=1))
-    won = np.flatnonzero(table["rank_test_score"] == 1)
-    assert table["mean_test_score"][won[0]] == table["mean_test_score"][complete].max()
-    assert (model.gamma_, model.reg_) == (table["param_gamma"][won[0]], table["param_reg"][won[0]])
-
-
-@pytest.mark.parametrize(
-    ("scores", "behind"),
-    [
-        ([0.6, 0.5, 0.56], False),
-        ([0.6, 0.58, 0.54], True),
-        ([0.2, 0.3, 0.4], False),  # would reach .6 in two steps
-        ([0.2, 0.3, 0.35], True),
-    ],
-)
-def test_a_path_ends_where_its_last_gain_would_not_bring_it_to_the_best(scores, behind):
-    solution = SimpleNamespace(coef=np.ones(2))
-    path = SimpleNamespace(scores=np.array([scores, scores]), smallest=[solution, None])
-    assert _is_behind(path, 0.58, n_left=2) is behind
-    path.smallest = [SimpleNamespace(coef=np.zeros(2)), None]
-    assert _is_behind(path, 0.0, n_left=2)
 
 
 @pytest.mark.parametrize("name", CASES)

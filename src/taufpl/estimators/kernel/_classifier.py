@@ -73,8 +73,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     reg_, tau_scale_ : float
         What was given or found.
     cv_results_ : dict of ndarrays
-        Of the search, if there was one. Three folds, or all but one, judge all settings, the others the best third:
-        NaN where a fold has not judged a setting, which then ranks behind those that all folds have judged.
+        Of the search, if there was one.
     primal_objective_, dual_objective_, dual_gap_, kernel_dual_objective_, kernel_gap_, exact_, n_components_
         Of the ranking on all rows, or, for "np", on those that are not held out, or, for "oob" with ``combine="mean"``,
         of the first round. As in :class:`KernelTauFPLRanker`, and so are `residual_trace_`, `relative_error_`,

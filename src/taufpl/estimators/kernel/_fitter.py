@@ -43,9 +43,9 @@ class KernelFitter(Fitter):
             self.reg, self.tau_scale = float(model.reg), float(model.tau_scale)
             return
         search = KernelSearch(model, table, self.seed)
-        best, self.cv_results = search.run(self.kernel.gamma, has_gamma=self.kernel.has_gamma)
-        self.kernel = model._make_kernel(best.gamma)
-        self.reg, self.tau_scale = best.reg, best.tau_scale
+        gamma, best, self.cv_results = search.run(self.kernel.gamma, has_gamma=self.kernel.has_gamma)
+        self.kernel = model._make_kernel(gamma)
+        self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
     def fit(self, table: ArrayTable, near: Any = None) -> Vector:
         """Choose landmarks among these rows, and solve."""
