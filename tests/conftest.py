@@ -1,6 +1,7 @@
 """Settings of every run, the one cluster, who runs what under pytest-xdist, and the last line."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -9,6 +10,10 @@ from missing import what_is_missing
 
 # Displays are drawn, never shown.
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# A shell has its background jobs ignore Ctrl-C, and so would all that they start; some tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A first call pays for imports and caches, so that a deadline would measure those.
 settings.register_profile("local", deadline=None, print_blob=True)
