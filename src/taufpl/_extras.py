@@ -48,6 +48,15 @@ def deprecated(
     return find
 
 
+def install_command(extra: str) -> str:
+    """How to get what an extra of this package brings.
+
+    Where the package comes from, a clone or an index, does not matter: pip keeps the one that is installed, and adds
+    what the extra names.
+    """
+    return f"pip install 'taufpl[{extra}]'"
+
+
 def require(module: str, extra: str, purpose: str) -> ModuleType:
     """Import an optional module, or raise an ImportError that names the extra of this package which installs it.
 
@@ -57,6 +66,5 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(
-            f"{package} is needed {purpose}, and it is not installed. Install it with: pip install 'taufpl[{extra}]'"
-        ) from error
+        text = f"{package} is needed {purpose}, and it is not installed. Install it with: {install_command(extra)}"
+        raise ImportError(text) from error

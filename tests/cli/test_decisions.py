@@ -77,9 +77,9 @@ def test_jobs_change_no_byte(place, tmp_path, kind):
 
 def test_jobs_change_no_figure(place):
     line = ("evaluate", place / "m.skops", place / "new.csv", "--chunk-rows", 40, "--json", "--jobs")
-    first, second = (succeed(*line, jobs) for jobs in (1, 3))
-    assert first.document == second.document
-    assert first.err == second.err
+    first, *others = (succeed(*line, jobs) for jobs in (1, 3, -2))
+    assert [each.document for each in others] == 2 * [first.document]
+    assert [each.err for each in others] == 2 * [first.err]
 
 
 def test_results_come_in_the_order_of_the_batches():

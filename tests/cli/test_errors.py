@@ -255,7 +255,7 @@ def test_long_work_says_in_a_log_how_far_it_is(monkeypatch, capsys, shown):
         time.sleep(0.2)
     time.sleep(0.05)
     out, err = capsys.readouterr()
-    said = {"working": "taufpl: 700 rows (0 s", "bar": "taufpl: fitting: 3 of 8 steps, the last forest (0 s"}
+    said = {"working": "taufpl: 700 rows (0 s", "bar": "taufpl: fitting: 3 of 8 steps, forest (0 s"}
     assert out == ""
     assert (said[shown] in err) if shown in said else err == ""
     time.sleep(0.1)

@@ -6,6 +6,8 @@ import contextlib
 import os
 import sys
 
+from taufpl._extras import install_command
+
 __all__ = ["main"]
 
 
@@ -16,7 +18,7 @@ def main() -> None:
     except ImportError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.exit(f"taufpl: {error.name} is needed for the command line. Install it with: pip install 'taufpl[cli]'")
+        sys.exit(f"taufpl: {error.name} is needed for the command line. Install it with: {install_command('cli')}")
     except KeyboardInterrupt:
         sys.exit(130)
     _leave(run())

@@ -17,11 +17,17 @@ from sklearn.preprocessing import StandardScaler
 from taufpl._extras import require
 from taufpl._files import written_whole
 from taufpl.cli._layout import Layout
-from taufpl.cli._output import percent, print_json, print_rows, progress_bar, steps_within, working
+from taufpl.cli._output import percent, print_json, print_rows, progress_bar, working
 from taufpl.cli._pipelines import FitOptions, FitRows, fit, screen_for
 from taufpl.datasets import load_spambase
-from taufpl.estimators import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier, last_step
-from taufpl.estimators.screening import watching
+from taufpl.estimators import (
+    NeymanPearsonClassifier,
+    ScreeningClassifier,
+    TauFPLClassifier,
+    last_step,
+    steps_within,
+    watching,
+)
 from taufpl.plotting import ROCDisplay, ScoreDisplay
 from taufpl.preprocessing import ColumnPlan
 from taufpl.report import write_report

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -41,8 +39,7 @@ from taufpl.cli._pipelines import FitOptions, FitRows, effort_for, fit
 from taufpl.cli._reasons import training_negatives, typical_record
 from taufpl.cli._seen import GROUPS, NEGATIVES, record_groups
 from taufpl.cli._training import plan_training, read_source
-from taufpl.estimators import last_step
-from taufpl.estimators.screening import watching
+from taufpl.estimators import last_step, watching
 from taufpl.estimators.strategies import STRATEGIES, at_other_tolerances
 from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.planning import AlarmBudget
@@ -183,26 +180,6 @@ def _found(head: Any, options: FitOptions) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _watched(text: str, options: FitOptions) -> Iterator[None]:
-    """A bar over the steps of a stack; other fits, which tell of none, have a spinner."""
-    if options.model != "auto":
-        with working(text):
-            yield
-        return
-    n_stacks = 0
-    with progress_bar(text) as move:
-
-        def watch(n_done: int, n_steps: int, what: str) -> None:
-            # "cross" and "oob" fit one stack after the other.
-            nonlocal n_stacks
-            n_stacks += n_done == 1
-            move(n_done, n_steps, what if n_stacks == 1 else f"{what}, stack {n_stacks}")
-
-        with watching(watch):
-            yield
-
-
 def _record(rows: FitRows) -> dict[str, Any]:
     """What the header of the model file says about the training rows."""
     n_positive = int((rows.y == rows.positive).sum())
@@ -233,7 +210,8 @@ def _fit_noting(rows: FitRows, options: FitOptions) -> tuple[Any, list[str]]:
 
     That a candidate has not converged to the last digit is no news.
     """
-    with warnings.catch_warnings(record=True) as caught, _watched(f"fitting on {len(rows.y):,} rows", options):
+    bar = progress_bar(f"fitting on {len(rows.y):,} rows")
+    with warnings.catch_warnings(record=True) as caught, bar as move, watching(move):
         warnings.simplefilter("always")
         fitted = fit(rows, options)
     texts = [with_options(each.message) for each in caught if each.category is not ConvergenceWarning]

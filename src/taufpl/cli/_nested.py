@@ -12,11 +12,10 @@ import numpy as np
 from taufpl._row_hashes import copies_among
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Mask, RowIndices
-from taufpl.cli._output import Move, steps_within
+from taufpl.cli._output import Move
 from taufpl.cli._pipelines import FitOptions, FitRows, fit
 from taufpl.cli._training import SourceRows, plan_rows, rows_that_train
-from taufpl.estimators import last_step
-from taufpl.estimators.screening import watching
+from taufpl.estimators import last_step, steps_within, watching
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ def _looks(value: str | int) -> int | str:
 
 def _jobs(value: int) -> int:
     if value == 0:
-        raise typer.BadParameter("must be a number above 0, or -1 for all cores; got 0.")
+        raise typer.BadParameter("must be a number above 0, or -1 for all cores, -2 for all but one, ...; got 0.")
     return value
 
 
@@ -268,9 +268,14 @@ TauFor = Annotated[
         "NAME=SHARE",
     ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", callback=_jobs, help="Fits at the same time; -1 for all cores.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", callback=_jobs, help="Fits at the same time; -1 for all cores, -2 for all but one.")
+]
 ScoringJobs = Annotated[
-    int, typer.Option("--jobs", callback=_jobs, help="Batches scored at the same time; -1 for all cores.")
+    int,
+    typer.Option(
+        "--jobs", callback=_jobs, help="Batches scored at the same time; -1 for all cores, -2 for all but one."
+    ),
 ]
 TrainingTarget = Annotated[
     str | None, typer.Option("--target", help="The column with the labels; LIBSVM and npz have y.")

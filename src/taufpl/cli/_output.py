@@ -108,7 +108,7 @@ def progress_bar(text: str) -> Iterator[Move]:
     if not console.is_terminal:
         with _Lines(text) as lines:
             yield lambda n_done, n_steps, last: setattr(
-                lines, "text", f"{text}: {n_done:.0f} of {n_steps:.0f} steps, the last {last}"
+                lines, "text", f"{text}: {int(n_done)} of {n_steps:.0f} steps, {last}"
             )
         return
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
@@ -120,11 +120,6 @@ def progress_bar(text: str) -> Iterator[Move]:
             progress.update(bar, completed=n_done, total=n_steps, last=last)
 
         yield move
-
-
-def steps_within(move: Move, n_done: int, n_steps: int, text: str) -> Move:
-    """A function that moves the bar by parts of one step, the next one."""
-    return lambda part, parts, what: move(n_done + part / parts, n_steps, f"{text}: {what}")
 
 
 def percent(rate: float | None) -> str:

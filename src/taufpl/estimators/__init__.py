@@ -24,6 +24,7 @@ from taufpl.estimators._looks import share_of_delta as share_of_delta
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._predictions import scores_of
+from taufpl.estimators._progress import Watcher as Watcher, steps_within as steps_within, watching as watching
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._reading import TwoClasses, in_memory, split_labels

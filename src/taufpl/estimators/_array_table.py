@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
+from taufpl.estimators._progress import call_as_step, each_told, is_watched
 from taufpl.estimators._reading import CopyFinder, Units, enough_folds, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
 from taufpl.operators import Operator, worker
@@ -311,7 +312,7 @@ class ArrayParts(Parts):
     def __add__(self, other: ArrayParts) -> ArrayParts:
         return replace(self, pairs=self.pairs + other.pairs)
 
-    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any], what: str = "fold") -> Iterator[Any]:
         """Results of all pairs, `n_jobs` at the same time.
 
         Linear fits spend their time in compiled code that lets other threads run, and threads share the rows. Scorers
@@ -319,13 +320,18 @@ class ArrayParts(Parts):
         """
         jobs = list(zip(self.pairs, *arguments, strict=True))
         n_workers = min(effective_n_jobs(self.n_jobs), len(jobs))
+        if n_workers == 1:
+            for place, (pair, *own) in enumerate(jobs):
+                yield call_as_step(place, len(jobs), what, function, *pair, *own)
+            return
+        # Results one by one where that is told of; not every backend of joblib can do it.
+        order = {"return_as": "generator"} if is_watched() else {}
         if any(train.operator is None for train, _ in self.pairs):
-            yield from Parallel(n_jobs=self.n_jobs)(delayed(function)(*pair, *own) for pair, *own in jobs)
-        elif n_workers == 1:
-            yield from (function(*pair, *own) for pair, *own in jobs)
+            results = Parallel(n_jobs=self.n_jobs, **order)(delayed(function)(*pair, *own) for pair, *own in jobs)
         else:
-            parallel = joblib.Parallel(n_workers, prefer="threads")
-            yield from parallel(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
+            parallel = joblib.Parallel(n_workers, prefer="threads", **order)
+            results = parallel(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
+        yield from each_told(results, len(jobs), what)
 
 
 def _work(function: Callable[..., Any], train: ArrayTable, held_out: ArrayTable, *own: Any) -> Any:

@@ -114,6 +114,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         Those of remote rows follow each other.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided.
+    verbose : int, default=0
+        1 prints the steps of the fit (folds, rounds, settings) on stderr.
 
     Attributes
     ----------
@@ -205,6 +207,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.tau = tau
         self.ranking = ranking
@@ -229,6 +232,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> Self:

@@ -59,7 +59,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         Folds of "cross", and of the recall of "np". With "prefit", or with an estimator in
         :class:`sklearn.frozen.FrozenEstimator`, the estimator is taken as it is and all negatives given to `fit` choose
         the threshold: not those that it was fitted on.
-    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks, n_jobs, random_state
+    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks, n_jobs, random_state, \
+verbose
         As in :class:`TauFPLClassifier`. "np" fits the estimator once, and up to `cv` more times to measure the recall.
     segments : str, int, callable or None, default=None
         Limits by segment, as in :class:`TauFPLClassifier`.
@@ -139,6 +140,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.tau = tau
@@ -157,6 +159,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     # The estimator inside has parameters that must be checked too.
     @fit_context(prefer_skip_nested_validation=False)

@@ -17,6 +17,7 @@ from taufpl.estimators._linear import (
     LinearScorer,
     train_threshold,
 )
+from taufpl.estimators._progress import printing
 from taufpl.estimators._reading import make_table
 from taufpl.estimators._search import RankingSearch, search_ranking
 from taufpl.estimators._table import Table
@@ -54,6 +55,8 @@ class TauFPLRankerCV(LinearScorer):
     n_jobs : int, default=None
         Folds that are fitted at the same time, in threads that share the rows; None is 1, -1 all cores. Folds of remote
         rows follow each other, and their blocks are worked on at the same time.
+    verbose : int, default=0
+        1 prints the steps of the search (settings, folds) on stderr.
 
     Attributes
     ----------
@@ -94,7 +97,10 @@ collapsed_, history_, n_features_in_, feature_names_in_
         "max_extensions": [Interval(Integral, 0, None, closed="left")],
         "cv_tol": SOLVER_CONSTRAINTS["tol"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
+
+    verbose: int = 0  # models of older files do not say
 
     def __init__(
         self,
@@ -112,6 +118,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         n_jobs: int | None = None,
         pos_label: Any = None,
         callback: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.tau = tau
         self.regs = regs
@@ -126,6 +133,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         self.n_jobs = n_jobs
         self.pos_label = pos_label
         self.callback = callback
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
@@ -148,16 +156,17 @@ collapsed_, history_, n_features_in_, feature_names_in_
             return self._fit_table(table)
 
     def _fit_table(self, table: Table) -> Self:
-        search = search_ranking(
-            table,
-            self.tau,
-            replace(self._choice(), tol=self.cv_tol),
-            tau_scale=self.tau_scale,
-            positive_share=self.positive_share,
-            regs=self.regs,
-            cv=self.cv,
-            max_extensions=self.max_extensions,
-        )
+        with printing(self.verbose):
+            search = search_ranking(
+                table,
+                self.tau,
+                replace(self._choice(), tol=self.cv_tol),
+                tau_scale=self.tau_scale,
+                positive_share=self.positive_share,
+                regs=self.regs,
+                cv=self.cv,
+                max_extensions=self.max_extensions,
+            )
         self._keep_search(search)
         with table.problem(top_count(self.tau_scale_ * self.tau, table.n_negative), self.reg_) as problem:
             ranking = rank(problem, self.positive_share_, self.tau, self._choice(), callback=self.callback)

@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 
 from taufpl._types import Array, Vector
 from taufpl.estimators._linear import SolverChoice, solve_ranking
+from taufpl.estimators._progress import step
 from taufpl.estimators._reading import ENOUGH_POSITIVES
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Table
 from taufpl.estimators.rankings import rank
@@ -39,6 +40,10 @@ class Setting:
 
     tau_scale: float = 1.0
     positive_share: float = 1.0
+
+    def __str__(self) -> str:
+        share = "" if self.positive_share == 1.0 else f", positive_share {self.positive_share:g}"
+        return f"tau_scale {self.tau_scale:g}{share}"
 
 
 def make_settings(tau: float, tau_scale: float | str, positive_share: float | str) -> list[Setting]:
@@ -160,13 +165,15 @@ class RankingSearch:
         """Follow the grid for every setting, and beyond its ends for the best of them."""
         starts: list[Result | None] | None = None
         # A large scale first: it is the easy problem, and its solution is near the next one's.
-        for setting in sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale)):
+        for place, setting in enumerate(sorted(settings, key=lambda each: (-each.positive_share, -each.tau_scale))):
             search = RegSearch(self.folds, self.tau, self.choice, setting)
-            search.run(regs, starts)
+            with step(place, len(settings) + 1, f"grid of reg, {setting}"):
+                search.run(regs, starts)
             starts = search.largest
             self.searches.append(search)
         self.searches.sort(key=lambda search: settings.index(search.setting))
-        self.n_extensions = self.best().extend(max_extensions)
+        with step(len(settings), len(settings) + 1, "extending the grid"):
+            self.n_extensions = self.best().extend(max_extensions)
         return self
 
     def best(self) -> RegSearch:

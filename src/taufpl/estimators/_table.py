@@ -62,10 +62,11 @@ class Parts(ABC):
         """These pairs, then those of another division of the same table."""
 
     @abstractmethod
-    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any], what: str = "fold") -> Iterator[Any]:
         """Yield function(train, held_out, ...) of each pair, with its entry of each of the arguments.
 
-        Scores in a result are valid until the next result is asked for.
+        Scores in a result are valid until the next result is asked for. `what` is what a pair is called where progress
+        is told.
         """
 
 

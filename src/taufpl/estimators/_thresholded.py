@@ -19,6 +19,7 @@ from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Array, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._looks import LOOKS_CONSTRAINT, check_restart, with_looks
+from taufpl.estimators._progress import printing
 from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels, warn_user
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._table import Table
@@ -60,6 +61,7 @@ THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
     "looks": LOOKS_CONSTRAINT,
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
 }
 
 
@@ -85,6 +87,7 @@ class ThresholdedMixin(ABC):
     looks: int | str = 1  # models of older files do not say
     random_state: Any
     n_jobs: int | None
+    verbose: int = 0  # models of older files do not say
     thresholds_: Vector
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
@@ -212,7 +215,8 @@ class ThresholdedMixin(ABC):
         self.strategy_ = choose_strategy(self.threshold, table, plan)
         strategy = STRATEGIES[self.strategy_]
         table = table.with_copies() if strategy.promises(plan) else table
-        outcome = strategy.run(fitter, table, plan)
+        with printing(self.verbose):
+            outcome = strategy.run(fitter, table, plan)
         # One that holds out knows on which side of its division copies lie.
         return outcome if strategy.holds_out else outcome.without_guarantee(table.copies())
 

@@ -58,6 +58,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         Folds and rounds that are fitted at the same time; None is 1, -1 all cores.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided, and draws landmarks.
+    verbose : int, default=0
+        1 prints the steps of the fit (folds, rounds, settings) on stderr.
 
     Attributes
     ----------
@@ -140,6 +142,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         pos_label: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.tau = tau
         self.kernel = kernel
@@ -173,6 +176,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self.pos_label = pos_label
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, groups: Any = None, order: Any = None) -> Self:

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 
 from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._progress import step
 from taufpl.estimators._search import SEARCH_TOL, RankingSearch, RegSearch, Setting, leading_end, make_grid
 from taufpl.estimators.kernel._rows import make_rows
 
@@ -51,20 +52,20 @@ class KernelSearch:
         """
         extend = has_gamma and self.model.gamma == "cv"
         gammas = [factor * gamma for factor in _GAMMA_FACTORS] if extend else [gamma]
-        searches = {each: self._at(each) for each in gammas}
+        searches = {each: self._at(each, place, len(gammas)) for place, each in enumerate(gammas)}
         for _ in range(_MOST_GAMMA_EXTENSIONS if extend else 0):
             tried = sorted(searches)
             end = leading_end([searches[each].best().best_score() for each in tried])
             if end is None:
                 break
             following = tried[0] / _GAMMA_STEP if end == 0 else tried[-1] * _GAMMA_STEP
-            searches[following] = self._at(following)
+            searches[following] = self._at(following, len(tried), len(tried) + 1)
         # Of equals the smallest: the smoothest functions.
         best = max(sorted(searches), key=lambda each: searches[each].best().best_score())
         return best, searches[best].best(), _joined_table(searches)
 
-    def _at(self, gamma: float) -> RankingSearch:
-        """Search reg and tau_scale at one gamma."""
+    def _at(self, gamma: float, n_before: int, n_gammas: int) -> RankingSearch:
+        """Search reg and tau_scale at one gamma of several."""
         model, table = self.model, self._some_rows()
         rows = table.by_class
         classes = (np.arange(table.n_positive), np.arange(table.n_positive, rows.size))
@@ -78,7 +79,8 @@ class KernelSearch:
         search = RankingSearch(folds, model.tau, rough)
         scales = _TAU_SCALES if model.tau_scale == "cv" else (float(model.tau_scale),)
         regs = make_grid(model.regs if model.reg == "cv" else [float(model.reg)], *_REG_RANGE)
-        return search.run([Setting(scale) for scale in scales], regs, _MOST_REG_EXTENSIONS)
+        with step(n_before, n_gammas, f"gamma {gamma:.3g}"):
+            return search.run([Setting(scale) for scale in scales], regs, _MOST_REG_EXTENSIONS)
 
     def _some_rows(self) -> ArrayTable:
         """All rows, or a part of each class."""

@@ -67,7 +67,8 @@ class AutoFitter(LinearFitter):
             folds = opened.enter_context(table.search_folds(self.cv, enough=ENOUGH_POSITIVES))
             if table.n_positive + table.n_negative <= FEW_ROWS:
                 folds = folds + opened.enter_context(table.search_folds(self.cv, seed=0))
-            judged, counts = zip(*folds.map(partial(_judge, tau=self.tau, frugal=frugal)), strict=True)
+            judge = partial(_judge, tau=self.tau, frugal=frugal)
+            judged, counts = zip(*folds.map(judge, what="comparing rankings, fold"), strict=True)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])
         mean = shares.mean(axis=1)

@@ -15,6 +15,7 @@ import numpy as np
 from taufpl._types import Array, Vector
 from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import scores_of
+from taufpl.estimators._progress import call_as_step
 from taufpl.estimators._reading import enough_folds, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Scores, Strata, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
@@ -263,11 +264,11 @@ class BlockParts(Parts):
     def __add__(self, other: BlockParts) -> BlockParts:
         return BlockParts(self._parts + other._parts)
 
-    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any], what: str = "fold") -> Iterator[Any]:
         """Results one after the other; a part is let go of when the next result is asked for."""
-        for opened, *own in zip(self._parts, *arguments, strict=True):
+        for place, (opened, *own) in enumerate(zip(self._parts, *arguments, strict=True)):
             with opened as part, part.divided() as tables:
-                yield function(*tables, *own)
+                yield call_as_step(place, len(self), what, function, *tables, *own)
 
 
 class BlockTally(Tally):

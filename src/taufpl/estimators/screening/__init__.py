@@ -4,7 +4,6 @@ from taufpl.estimators.screening._candidates import EFFORTS as EFFORTS
 from taufpl.estimators.screening._classifier import ScreeningClassifier
 from taufpl.estimators.screening._leaderboard import Standing, ranked
 from taufpl.estimators.screening._member import StackMember
-from taufpl.estimators.screening._progress import watching
 from taufpl.estimators.screening._stack import StackedScorer
 
-__all__ = ["ScreeningClassifier", "StackMember", "StackedScorer", "Standing", "ranked", "watching"]
+__all__ = ["ScreeningClassifier", "StackMember", "StackedScorer", "Standing", "ranked"]

@@ -67,7 +67,7 @@ class ScreeningClassifier(ScorerClassifier):
         Fits at the same time; -1 for all cores.
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
-        1 prints every step of the fit.
+        1 prints the steps of the fit on stderr.
 
     Attributes
     ----------
@@ -102,9 +102,9 @@ class ScreeningClassifier(ScorerClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{
             name: THRESHOLD_CONSTRAINTS[name]
-            for name in ("threshold", "holdout", "insufficient", "looks", "random_state", "n_jobs")
+            for name in ("threshold", "holdout", "insufficient", "looks", "random_state", "n_jobs", "verbose")
         },
-        **{name: StackedScorer._parameter_constraints[name] for name in ("effort", "candidates", "verbose")},
+        **{name: StackedScorer._parameter_constraints[name] for name in ("effort", "candidates")},
         "tau": [Interval(Real, 0, 1, closed="neither"), "array-like", Mapping],
         "segments": SEGMENT_CONSTRAINT,
         "delta": [Interval(Real, 0, 1, closed="neither")],
@@ -190,7 +190,6 @@ class ScreeningClassifier(ScorerClassifier):
             candidates=self.candidates,
             n_jobs=self.n_jobs,
             random_state=seed,
-            verbose=self.verbose,
         )
 
     def _read_table(

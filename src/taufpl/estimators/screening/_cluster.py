@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
 
-from taufpl._extras import require
+from taufpl._extras import install_command, require
 from taufpl.estimators._libraries import LIGHTGBM, XGBOOST, is_a, learns_on_cluster
 from taufpl.estimators._log_odds import log_odds
+from taufpl.estimators._progress import tell
 from taufpl.estimators.remote import BlockTable, ModelScore, RemoteLearner, fit_where_rows_are, remote_learner
 from taufpl.estimators.screening._candidates import EFFORTS, Candidate, Task, find_candidates
 from taufpl.estimators.screening._leaderboard import STACK, Standing
 from taufpl.estimators.screening._member import StackMember
-from taufpl.estimators.screening._progress import current_watcher
 from taufpl.estimators.strategies import span_of
 
 _CLUSTER_BOOSTERS = ("lightgbm", "xgboost")
@@ -41,7 +41,7 @@ def cluster_candidates(scorer: Any) -> list[Candidate]:
         if not wanted:
             raise ImportError(
                 "ScreeningClassifier learns on a cluster by LightGBM and XGBoost, and neither is installed. Install "
-                "them, here and on the workers, with: pip install 'taufpl[boost]'"
+                f"them, here and on the workers, with: {install_command('boost')}"
             )
     found = find_candidates(wanted, Task(EFFORTS[scorer.effort], scorer.tau, 1, is_sparse=False))
     return [Candidate(each.name, partial(_for_cluster, each)) for each in found]
@@ -76,7 +76,7 @@ def fit_on_cluster(scorer: Any, table: BlockTable) -> Any:
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(scorer, name):
             setattr(scorer.encoder_, name, getattr(scorer, name))
-    candidates, watcher = cluster_candidates(scorer), current_watcher(scorer.verbose)
+    candidates = cluster_candidates(scorer)
     scorer.members_, scorer.intercept_, scorer.standings_ = [], 0.0, []
     share = 1.0 / len(candidates)
     for place, candidate in enumerate(candidates):
@@ -87,8 +87,7 @@ def fit_on_cluster(scorer: Any, table: BlockTable) -> Any:
         scorer.members_.append(StackMember(candidate.name, [model], [center], [scale], share))
         seconds = time.perf_counter() - began
         scorer.standings_.append(Standing(candidate.name, weight=share, seconds=seconds))
-        if watcher is not None:
-            watcher(place + 1, len(candidates), candidate.name)
+        tell(place + 1, len(candidates), candidate.name)
     total = float(np.sum([each.seconds for each in scorer.standings_]))
     scorer.standings_.append(Standing(STACK, seconds=total))
     return scorer

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._log_odds import log_odds
+from taufpl.estimators._progress import watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def fit_fold(name: str, model: Any, Z: Any, is_positive: Mask, train: RowIndices
     """Fit a candidate on some encoded rows, and score those of its fold."""
     began = time.perf_counter()
     # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used.
-    with threadpool_limits(1):
+    # The stack tells of its folds; what a candidate does inside is too fine.
+    with threadpool_limits(1), watching(None):
         try:
             model.fit(Z[train], is_positive[train].astype(np.intp))
             scores = log_odds(model, Z[held_out])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from taufpl._types import RowIndices
+from taufpl.estimators._progress import tell
 from taufpl.estimators._reading import warn_user
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._table import LinearModel, Scores, Table
@@ -33,6 +34,9 @@ from taufpl.thresholding import (
 # this number.
 LEAST_TRAIN_SHARE = 0.2
 _LEAST_TRAIN_COUNT = 10
+
+# What a fold is called that tells what the threshold of all rows is worth.
+CHECKING = "checking the threshold, fold"
 
 # Mean and standard deviation of some scores.
 Span = tuple[float, float]
@@ -120,6 +124,13 @@ class Fitter(ABC):
     def has_scale(self, model: Any) -> bool:
         """Whether models of other rows score on the same scale, as probabilities and log-odds do; rankings do not."""
         return False
+
+
+def fit_whole(fitter: Fitter, table: Any) -> Any:
+    """The model of these rows, with parameters that are chosen on them."""
+    fitter.prepare(table)
+    tell(0, 1, f"fitting the model on {table.n_positive + table.n_negative:,} rows")
+    return fitter.fit(table)
 
 
 class LinearFitter(Fitter):

@@ -10,7 +10,18 @@ import numpy as np
 from taufpl._types import Vector
 from taufpl.estimators._reading import possible_folds
 from taufpl.estimators._table import Table
-from taufpl.estimators.strategies._base import STRATEGIES, Fitter, Outcome, Plan, Span, Strategy, largest, span_of
+from taufpl.estimators.strategies._base import (
+    CHECKING,
+    STRATEGIES,
+    Fitter,
+    Outcome,
+    Plan,
+    Span,
+    Strategy,
+    fit_whole,
+    largest,
+    span_of,
+)
 from taufpl.thresholding import CrossFitRule, TopSample
 
 # Mean and deviation of scores that stay as they are.
@@ -25,15 +36,14 @@ def cross_fit(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     shrinkage makes linear scores of fewer rows smaller. Others stay as they are: a forest, which knows its training
     rows by heart, says nothing of its scale by them.
     """
-    fitter.prepare(table)
-    model = fitter.fit(table)
+    model = fit_whole(fitter, table)
     scores = fitter.scores(model, table.negatives(plan.seed)).negative
     n_folds = possible_folds(plan.n_folds, table)
     rule = CrossFitRule(plan.taus, plan.bound_delta, n_folds if fitter.is_linear(model) else None)
     span = None if fitter.has_scale(model) else span_of(scores)
     fit = partial(_cross_fit_fold, fitter=fitter, near=model, span=span, lowest=rule.lowest(scores), seed=plan.seed)
     with table.folds(n_folds, plan.seed) as parts:
-        tops, sizes, scales = zip(*parts.map(fit), strict=True)
+        tops, sizes, scales = zip(*parts.map(fit, what=CHECKING), strict=True)
     positive, held_out, fold_train = (
         TopSample(np.concatenate(top), sum(size))
         for top, size in zip(zip(*tops, strict=True), zip(*sizes, strict=True), strict=True)

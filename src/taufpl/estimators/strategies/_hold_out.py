@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from taufpl._types import Labels
 from taufpl.estimators._reading import enough_folds
 from taufpl.estimators._table import Strata, Table
-from taufpl.estimators.strategies._base import LEAST_TRAIN_SHARE, STRATEGIES, Fitter, Outcome, Plan, Strategy, largest
+from taufpl.estimators.strategies._base import (
+    LEAST_TRAIN_SHARE,
+    STRATEGIES,
+    Fitter,
+    Outcome,
+    Plan,
+    Strategy,
+    fit_whole,
+    largest,
+)
 from taufpl.estimators.strategies._limits import (
     CommonLimits,
     Limits,
@@ -37,8 +46,7 @@ _MANY = 100
 def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     """Fit on a part of the rows, and let the negatives of the other part choose the threshold."""
     with hold_out_rows(table, plan, needs_positives=fitter.learns_from_positives) as (train, held_out, limits):
-        fitter.prepare(train)
-        model = fitter.fit(train)
+        model = fit_whole(fitter, train)
         scores = fitter.scores(model, held_out)
         evidence = limits.choose(held_out, scores)
         scale = largest(scores.negative)
@@ -122,8 +130,8 @@ def _caught_by_folds(
     if not n_folds:
         return None
     with train.positive_folds(n_folds, n_fitted, plan.seed) as parts:
-        counts = parts.map(partial(_refit_and_count, fitter=fitter, near=model, count=count))
-        return np.sum(list(counts), axis=0)
+        refit = partial(_refit_and_count, fitter=fitter, near=model, count=count)
+        return np.sum(list(parts.map(refit, what="measuring the recall, fold")), axis=0)
 
 
 def _refit_and_count(train: Table, fold: Table, *, fitter: Fitter, near: Any, count: Callable[..., Labels]) -> Labels:

@@ -34,7 +34,8 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         fitter.prepare(table)
         whole = fitter.fit(table) if plan.combine == "refit" or fitter.learns_from_neighbours else None
         models, found, scale = [], [], 0.0
-        for model, scores, figures in parts.map(partial(_one_round, fitter=fitter, near=whole, rules=_rules(plan))):
+        run = partial(_one_round, fitter=fitter, near=whole, rules=_rules(plan))
+        for model, scores, figures in parts.map(run, what="round"):
             models.append(model)
             found.append(figures)
             tally.add(scores, figures[0])

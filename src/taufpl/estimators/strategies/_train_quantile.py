@@ -10,12 +10,14 @@ import numpy as np
 from taufpl.estimators._reading import possible_folds
 from taufpl.estimators._table import Table
 from taufpl.estimators.strategies._base import (
+    CHECKING,
     STRATEGIES,
     Fitter,
     Outcome,
     Plan,
     Strategy,
     evidence_from_counts,
+    fit_whole,
     largest,
 )
 from taufpl.thresholding import Sample, TrainQuantile
@@ -23,13 +25,12 @@ from taufpl.thresholding import Sample, TrainQuantile
 
 def train_quantile(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     """Fit on all rows, take the quantile of the negatives, and count what lies above it in folds."""
-    fitter.prepare(table)
-    model = fitter.fit(table)
+    model = fit_whole(fitter, table)
     scores = fitter.scores(model, table.negatives()).negative
     thresholds, scale = _train_thresholds(scores, plan.taus), largest(scores)
     count = partial(_count_above_train_quantile, fitter=fitter, near=model, taus=plan.taus)
     with table.folds(possible_folds(plan.n_folds, table), plan.seed) as parts:
-        counts = np.sum(list(parts.map(count)), axis=0)
+        counts = np.sum(list(parts.map(count, what=CHECKING)), axis=0)
     evidence = tuple(
         evidence_from_counts(plan, tau, threshold, (n_false, table.n_negative_units, n_caught, table.n_positive))
         for threshold, tau, (n_false, n_caught) in zip(thresholds, plan.taus, counts.tolist(), strict=True)
