@@ -13,6 +13,7 @@ from taufpl.problem._oracle import (
     HeldRows as HeldRows,
     Moments as Moments,
     Oracle as Oracle,
+    RunningMoments as RunningMoments,
     WorkingSet as WorkingSet,
     newton_direction as newton_direction,
 )

@@ -44,6 +44,8 @@ _MOST_LIFTS = 8
 # which counts up to this many times the largest beta: there psi had lost most of its smoothness.
 _WARM_SHARE = 0.65
 _WARM_SIGMA = 1e6
+# Moments that take no more products than this are computed sooner than what has changed is found.
+_FEW_PRODUCTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +116,23 @@ class RunningMoments:
 
     def update(self, rows: RowIndices) -> Moments:
         """Moments of these rows (sorted, each once)."""
+        if len(rows) * self._operator.shape[1] ** 2 <= _FEW_PRODUCTS or not self._follow(rows):
+            self._moments, self._changes = Moments.of(self._operator, rows), 0
+        self._rows = rows
+        return self._moments
+
+    def _follow(self, rows: RowIndices) -> bool:
+        """Take in the rows that come and take out those that go; False where they are too many by now."""
         coming = np.setdiff1d(rows, self._rows, assume_unique=True)
         going = np.setdiff1d(self._rows, rows, assume_unique=True)
         self._changes += len(coming) + len(going)
         if 2 * self._changes > len(rows):
-            self._moments = Moments.of(self._operator, rows)
-            self._changes = 0
-        else:
-            if len(going):
-                self._moments = self._moments.without(Moments.of(self._operator, going))
-            if len(coming):
-                self._moments = self._moments.joined(Moments.of(self._operator, coming))
-        self._rows = rows
-        return self._moments
+            return False
+        if len(going):
+            self._moments = self._moments.without(Moments.of(self._operator, going))
+        if len(coming):
+            self._moments = self._moments.joined(Moments.of(self._operator, coming))
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taufpl._types import RowIndices, Vector
-from taufpl.problem import HeldRows, Moments, WorkingSet, newton_direction
+from taufpl._types import Vector
+from taufpl.problem import RunningMoments, WorkingSet, newton_direction
 from taufpl.projection import Thresholds, project_topk_simplex_into
 
 _LEAST_STEP = 1e-9
@@ -56,6 +56,8 @@ class FrozenModel:
         self.n_positive = len(rows.alpha)
         self.weight = rows.sigma * rows.curvature
         self.now = _State(rows.positive_scores, rows.negative_scores, rows.alpha, rows.beta, rows.thresholds)
+        # Of the followed rows with weight, which change a little from step to step.
+        self.active, self.free = RunningMoments(rows.rows), RunningMoments(rows.rows)
         # The last step length that was tried, with the state there: mostly the one that is taken.
         self.tried: tuple[float, _State | None] = (0.0, None)
 
@@ -155,8 +157,8 @@ class FrozenModel:
         rows, now = self.set, self.now
         loaded = np.flatnonzero(now.beta)
         at_cap = now.beta[loaded] >= now.thresholds.cap
-        active = self._joined(rows.active, np.flatnonzero(now.alpha))
-        free = self._joined(rows.free, loaded[~at_cap] + self.n_positive)
+        active = rows.active.moments.joined(self.active.update(np.flatnonzero(now.alpha)))
+        free = rows.free.moments.joined(self.free.update(loaded[~at_cap] + self.n_positive))
         capped = loaded[at_cap] + self.n_positive
         n_capped = rows.n_capped + len(capped)
         capped_sum = rows.n_capped * rows.capped_mean
@@ -164,9 +166,6 @@ class FrozenModel:
             capped_sum = capped_sum + rows.rows.rmatvec_rows(np.ones(len(capped)), capped)
         at_cap_now = (n_capped, capped_sum / max(n_capped, 1))
         return newton_direction(gradient, active, free, at_cap_now, rows.k, rows.sigma, rows.curvature, rows.ridge)
-
-    def _joined(self, held: HeldRows, followed: RowIndices) -> Moments:
-        return held.moments.joined(Moments.of(self.set.rows, followed)) if len(followed) else held.moments
 
 
 def line_search(
