@@ -12,7 +12,7 @@ from estimator_cases import ScoreItself
 from report_cases import NASTY, embedded, guarded, linear_model, screening
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.report import write_report
-from taufpl.report._format import amount, rate
+from taufpl.report._format import amount, rate, total
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install 'taufpl[test]'")
 
@@ -118,7 +118,8 @@ def expect(browser, column, expected):
         found = browser.value(f"{column}-{name}")
         assert (found is None) if value is None else found == pytest.approx(value, rel=1e-12), name
         written = amount if "alarms" in name or name == "missed" else rate
-        assert browser.text(f"{column}-{name}") == written(found), name
+        parts = [browser.value(f"{column}-{part}_alarms") for part in ("true", "false")]
+        assert browser.text(f"{column}-{name}") == (total(*parts) if name == "alarms" else written(found)), name
 
 
 def test_it_loads_with_the_figures_that_python_wrote(browser, page):

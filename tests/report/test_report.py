@@ -143,7 +143,7 @@ def test_what_is_shown_is_what_is_predicted(linear):
 
 def test_rates_are_never_rounded_to_none_or_all():
     assert [rate(x).replace("\u00a0", " ") for x in (0.99951, 1 - 1e-6, 1e-6, 0.5)] == [
-        "99.951 %",
+        "99.95 %",
         "99.9999 %",
         "0.0001 %",
         "50 %",

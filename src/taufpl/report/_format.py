@@ -15,8 +15,8 @@ def rate(share: float | None) -> str:
 
     Examples
     --------
-    >>> [rate(share).replace("\u00a0", " ") for share in (0.01, 0.12345, 0.99996, 0.0, 1.0, None)]
-    ['1 %', '12.3 %', '99.996 %', '0 %', '100 %', '–']
+    >>> [rate(share).replace("\u00a0", " ") for share in (0.01, 0.12345, 0.99235, 0.99996, 0.0, 1.0, None)]
+    ['1 %', '12.3 %', '99.2 %', '99.996 %', '0 %', '100 %', '–']
     """
     if share is None:
         return NONE
@@ -24,7 +24,7 @@ def rate(share: float | None) -> str:
     rest = 100.0 - percent
     scale, digits = 10.0, 1
     # No logarithms: the script must come to the same number of digits, to the last bit.
-    while digits < 9 and (0.0 < percent < scale or (0.0 < rest < 1.0 and rest < scale)):
+    while digits < 9 and (0.0 < percent < scale or 0.0 < rest < 0.005 * scale):
         scale, digits = scale / 10.0, digits + 1
     return f"{_trimmed(percent, digits)}{_PERCENT}"
 
@@ -45,6 +45,18 @@ def amount(value: float | None) -> str:
     while digits < 9 and value < scale:
         scale, digits = scale / 10.0, digits + 1
     return _trimmed(value, digits)
+
+
+def total(*parts: float | None) -> str:
+    """The sum of numbers of cases, as they are shown: rounded, and yet their sum.
+
+    Examples
+    --------
+    >>> amount(48.6), amount(342.6), amount(48.6 + 342.6), total(48.6, 342.6)
+    ('49', '343', '391', '392')
+    """
+    known = [amount(part).replace(",", "") for part in parts if part is not None]
+    return amount(sum(map(float, known))) if len(known) == len(parts) else NONE
 
 
 def count(value: int) -> str:
@@ -131,4 +143,4 @@ def _trimmed(value: float, digits: int) -> str:
 
 
 # What the templates call: they format no number themselves.
-FUNCTIONS = (rate, amount, count, counted, score, signed, share_of, one_in, place, typed, shortened)
+FUNCTIONS = (rate, amount, total, count, counted, score, signed, share_of, one_in, place, typed, shortened)

@@ -39,7 +39,7 @@ def name_rows(ids: Any, X: Any, kept: Any) -> RowNames:
             raise ValueError(f"ids must hold one id a row of X, {n_rows}; got {num_samples(ids)}.")
     else:
         index = getattr(X, "index", None)
-        ids, note = index, "Rows are called by the index of the frame."
+        ids, note = index, "Rows are named by the index of the frame."
         if index is None or callable(index):
             ids, note = np.arange(n_rows), "Rows are numbered from 0, in the order in which they were given."
     values = np.asarray(ids, dtype=object)

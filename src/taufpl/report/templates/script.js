@@ -29,7 +29,7 @@
     const rest = 100 - percent;
     let scale = 10;
     let digits = 1;
-    while (digits < 9 && ((0 < percent && percent < scale) || (0 < rest && rest < 1 && rest < scale))) {
+    while (digits < 9 && ((0 < percent && percent < scale) || (0 < rest && rest < 0.005 * scale))) {
       scale /= 10;
       digits += 1;
     }
@@ -45,6 +45,11 @@
       digits += 1;
     }
     return trimmed(value, digits);
+  }
+  // A sum of amounts as they are shown.
+  function total(...parts) {
+    if (parts.includes(null)) return none;
+    return amount(parts.reduce((sum, part) => sum + Number(amount(part).replace(/,/g, "")), 0));
   }
   function score(value) {
     if (value === null) return none;
@@ -100,7 +105,8 @@
       if (name === "threshold") {
         if (column === "tried") cell.textContent = score(value);
       } else {
-        cell.textContent = (/alarms|missed/.test(name) ? amount : rate)(value);
+        const write = /alarms|missed/.test(name) ? amount : rate;
+        cell.textContent = name === "alarms" ? total(found.true_alarms, found.false_alarms) : write(value);
       }
       cell.dataset.value = value === null ? "" : String(value);
     }
@@ -133,7 +139,7 @@
     show("used", figures(data.operating));
     show("tried", found);
     find("tau-out").textContent = rate(tau);
-    find("tried-name").textContent = "At τ = " + rate(tau);
+    find("tried-name").textContent = "At τ\u00a0=\u00a0" + rate(tau);
     find("tried-note").textContent =
       found.fpr === null
         ? "A guarantee at " + rate(tau) + " takes at least " + amount(grid.needed[state.at]) + " harmless cases; there are " + amount(data.n_negative) + "."
