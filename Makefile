@@ -101,6 +101,7 @@ bench: $(PACKAGE) $(TEST_READY) ## Time the projection against its rivals
 
 docs: $(PACKAGE) $(DOCS_READY) ## Build the site in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -b html -W --keep-going -n docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 figures: $(PACKAGE) $(DOCS_READY) ## Draw the pictures of docs/mathematics.md anew

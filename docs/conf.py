@@ -91,6 +91,7 @@ SHOWN_AS = {
 }
 INCLUDE = re.compile(r"^```\{include\} (?P<path>\S+)\n```$", re.MULTILINE)
 PROMPTS = re.compile(r"(^```python\n>>>.*?\n)\n(?=```$)", re.MULTILINE | re.DOTALL)
+ERROR = re.compile(r"(?<=\d) ± (?=[\d.])")
 LINK = re.compile(r"(?P<text>!?\[[^\[\]]*\])\((?P<path>[\w./-]+\.\w+)(?P<anchor>#[\w-]+)?\)")
 
 
@@ -119,6 +120,7 @@ def on_source_read(app: Any, name: str, source: list[str]) -> None:
 
     whole = INCLUDE.fullmatch(source[0].strip())
     source[0] = include(whole) if whole else relink(source[0], folder, folder)
+    source[0] = ERROR.sub("\u00a0±\u00a0", source[0])  # a figure and its error stay on one line
     source[0] = PROMPTS.sub(r"\1", source[0])  # doctest wants an empty line at the end, a reader does not
 
 

@@ -97,6 +97,16 @@ def test_a_broken_link_is_reported(tmp_path):
     assert [text.partition(":")[0] for text in broken_links(page)] == ["other.md#three", "none.png", "#nowhere"]
 
 
+def test_a_broken_link_of_the_site_is_reported(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "other.html").write_text('<p id="here"><a href="#">top</a>', encoding="utf-8")
+    links = ["deep/other.html#here", "deep/other.html#gone", "deep", "none.html", "https://none.example", "#nowhere"]
+    page = "".join(f'<a href="{link}">' for link in links)
+    (tmp_path / "page.html").write_text(f'{page}<img src="none.png">', encoding="utf-8")
+    found = runpy.run_path(str(DOCS / "check_links.py"))["broken_links"](tmp_path)
+    assert found == [f"page.html: {link}" for link in ("#nowhere", "deep/other.html#gone", "none.html", "none.png")]
+
+
 def entries(page: Path) -> list[Path]:
     """Where the tables of contents of a page lead, without suffixes."""
     bodies = (match["body"] for match in TOCTREE.finditer(page.read_text(encoding="utf-8")))
