@@ -83,8 +83,8 @@ class ScreeningClassifier(ScorerClassifier):
         have not seen. Not there for sparse matrices with more than 2,000 columns, remote rows, and a single positive.
     estimator_ : StackedScorer
         The fitted scorer; after "oob" the first of ten, whose leaderboard and importances are told.
-    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, threshold_history_, sequences_, classes_,
-    n_features_in_, feature_names_in_
+    segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, threshold_history_, sequences_, classes_, \
+n_features_in_, feature_names_in_
         As in :class:`NeymanPearsonClassifier`.
 
     Examples
