@@ -169,6 +169,26 @@ def test_the_grid_grows_where_the_best_is_at_its_end(m, d, signal, spread, regs)
     assert len(once.cv_results_["param_reg"]) == 3
 
 
+def test_a_search_keeps_a_ranking_that_smaller_regs_hardly_move():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [150, 50])
+    X = rng.normal(size=(200, 400)) + 0.2 * y[:, np.newaxis]  # more features than rows: no loss has to be left
+    regs = np.geomspace(1e-1, 1e-5, 5)
+    search = TauFPLRankerCV(0.1, regs, 3, max_extensions=0).fit(X, y)
+    shares = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
+    kept = search.cv_results_["mean_n_passes"] < 1  # the pass that judges is over held-out rows alone
+    assert kept[-1]
+    assert not kept[0]
+    assert np.all(shares[:, kept] == shares[:, [np.argmax(kept) - 1]])
+    largest, *others = (TauFPLRanker(0.1, reg, tol=1e-8).fit(X, y).coef_[0] for reg in regs[np.argmax(kept) - 1 :])
+    for coef in others:
+        assert np.sum((coef - largest) ** 2) <= 0.2 * np.sum(largest**2)
+    few = TauFPLRankerCV(0.5, [1.0, 1e-2, 1e-4], 3, max_extensions=0).fit(
+        X[:, :2] + y[:, np.newaxis], y
+    )  # loss is left
+    assert np.all(few.cv_results_["mean_n_passes"] > 1)
+
+
 def test_search_in_two_threads_gives_the_same_table():
     X, y = two_clouds()
     alone, both = (TauFPLRankerCV(0.05, 4, 3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))

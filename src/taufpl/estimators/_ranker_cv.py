@@ -28,10 +28,11 @@ from taufpl.problem import top_count
 class TauFPLRankerCV(LinearScorer):
     """The ranking of :class:`TauFPLRanker` with reg chosen by cross-validation.
 
-    In each fold the grid is taken from the largest reg down, each fit starting from the one before. A value is judged
-    by the share of held-out positives above the (floor(tau n) + 1)-th largest of the n held-out negatives. Where the
-    best value is an end of the grid, and better than its neighbour, the grid is extended there. The chosen ranking is
-    then fitted on all data.
+    In each fold the grid is taken from the largest reg down, each fit starting from the one before; where hardly any
+    loss is left, smaller values are judged by the ranking that there is, without a fit. A value is judged by the share
+    of held-out positives above the (floor(tau n) + 1)-th largest of the n held-out negatives. Where the best value is
+    an end of the grid, and better than its neighbour, the grid is extended there. The chosen ranking is then fitted on
+    all data.
 
     Parameters
     ----------

@@ -30,6 +30,8 @@ from taufpl.thresholding import share_above
 _LARGEST, _SMALLEST = 1e1, 1e-5
 # Shares of positives above a threshold do not tell finer gaps apart.
 SEARCH_TOL = 1e-3
+# A path ends where the loss that is left is at most this share of the penalty at its smallest reg.
+_SMALL_LOSS = 0.2
 # Values of positive_share that "cv" tries, the simplest first.
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 
@@ -232,21 +234,24 @@ def run_fold(
     tau: float,
     choice: SolverChoice,
 ) -> FoldPath:
-    """Fit one fold for each reg in turn, each from the one before, and judge each on the held-out part."""
+    """Fit one fold for each reg in turn, each from the one before, and judge each on the held-out part.
+
+    A ranking that has collapsed, or that smaller regs would hardly move, stays to the end of the path.
+    """
     k = top_count(setting.tau_scale * tau, train.n_negative)
     judged = held_out.compact()
     scores, seconds, passes = [], [], []
     results: list[Result] = []
-    collapsed = False
+    stays = False
     with train.problem(k, regs[0]) as problem:
         for reg in regs:
             began, before = time.perf_counter(), judged.n_passes
-            if not collapsed:
+            if not stays:
                 goes_on = len(results) > 0
                 ranking = rank(problem.replace(reg=reg), setting.positive_share, tau, choice, start, goes_on=goes_on)
-                # A collapse of the convex problem does not depend on reg; that of a trimmed one may.
-                collapsed = ranking.collapsed and setting.positive_share == 1.0
                 start = replace(ranking.result, history=())
+                # A collapse of the convex problem does not depend on reg; that of a trimmed one may.
+                stays = setting.positive_share == 1.0 and (ranking.collapsed or has_settled(start, reg, regs[-1]))
             assert start is not None
             found = judged.scores(start.coef)
             scores.append(share_above(found.positive, found.negative, tau))
@@ -254,6 +259,20 @@ def run_fold(
             seconds.append(time.perf_counter() - began)
             passes.append(judged.n_passes - before)
     return FoldPath(scores, seconds, passes, results[0], results[-1])
+
+
+def has_settled(result: Result, reg: float, smallest: float) -> bool:
+    """Whether hardly any loss L is left that smaller regs, down to the smallest of a path, could lower.
+
+    ::
+
+        L(w) <= (1/5) (smallest/2) |w|^2   =>   |w - w*|^2 <= (1/5) |w|^2,   w* the ranking of any reg in between
+
+    as P* is concave in reg and not negative, and P is curved by reg; the gap at which w was solved comes on top. The
+    cosine of w and w* was above .9998 on text, where the last reg of a path took most of its time.
+    """
+    squared = float(result.coef @ result.coef)
+    return result.converged and result.primal - 0.5 * reg * squared <= _SMALL_LOSS * 0.5 * smallest * squared
 
 
 class PaperFitter(LinearFitter):
