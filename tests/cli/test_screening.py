@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from cli_cases import command, frame, mixed, succeed, write
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier
-from taufpl.cli import _fit
+from taufpl.cli import _fit, _output
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._nested import evaluate
 from taufpl.cli._pipelines import FitOptions
@@ -293,6 +293,15 @@ def test_a_terminal_sees_a_bar(place, monkeypatch):
     done = succeed("compare", place / "train.csv", *TARGET, "--tau", TAU, "--models", "logistic", "--folds", 2)
     last = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", done.err).rstrip().splitlines()[-1]
     assert re.fullmatch(r"comparing \S+ 1/1 \S+ \S+ done", last.strip()), done.err
+
+
+def test_a_long_step_leaves_room_for_the_bar(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    with _output.progress_bar("fitting on 12,000 rows") as move:
+        move(2.5, 4, "gamma 0.275: grid of reg, tau_scale 2: fold 1 of 5")
+    last = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", capsys.readouterr().err).rstrip().splitlines()[-1]
+    assert re.fullmatch(r"fitting on 12,000 rows \S{20} 2/4 \S+ \S+ gamma \S*…", last.strip()), last
 
 
 def test_the_bar_of_a_fit_shows_the_steps_of_every_model(place, tmp_path, monkeypatch):

@@ -24,6 +24,8 @@ from taufpl.cli._errors import note
 
 # Seconds between two lines about long work, where stderr is no terminal.
 PERIOD = 30.0
+# Characters of a bar.
+_BAR = 20
 
 
 def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:
@@ -111,13 +113,16 @@ def progress_bar(text: str) -> Iterator[Move]:
                 lines, "text", f"{text}: {int(n_done)} of {n_steps:.0f} steps, {last}"
             )
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (BarColumn(_BAR), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     texts = [TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[last]")]
+    # The step is cut to what is left beside bar, counts and times, which would else give way to it.
+    room = max(1, console.width - len(text) - _BAR - 28)
     with Progress(texts[0], *columns, texts[1], console=console) as progress:
         bar = progress.add_task(text, total=None, last="")
 
         def move(n_done: float, n_steps: float, last: str) -> None:
-            progress.update(bar, completed=n_done, total=n_steps, last=last)
+            shown = last if len(last) <= room else f"{last[: room - 1]}…"
+            progress.update(bar, completed=n_done, total=n_steps, last=shown)
 
         yield move
 
