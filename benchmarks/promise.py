@@ -66,26 +66,29 @@ def draw(seed: int) -> list[tuple[float, float]]:
 
 
 def picture(rates: np.ndarray, recalls: np.ndarray, path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(8.4, 3.3), layout="constrained")
+    figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
     jitter = np.random.default_rng(0).uniform(-0.28, 0.28, size=len(rates))
     for place, way in enumerate(WAYS):
         broken = rates[:, place] > TAU
         for mask, colour in ((~broken, "#0072b2"), (broken, "#d55e00")):
             axes.plot(100 * rates[mask, place], -place + jitter[mask], "o", color=colour, markersize=3, alpha=0.45)
         axes.annotate(
-            f"broken in {broken.mean():.0%}\nrecall {recalls[:, place].mean():.0%}",
+            f"broken in {100 * broken.mean():.0f} %\nrecall {100 * recalls[:, place].mean():.0f} %",
             (1.01, -place),
             xycoords=("axes fraction", "data"),
             va="center",
-            fontsize=10,
+            fontsize=12,
             fontweight="bold" if way == "taufpl" else None,
         )
     axes.axvline(100 * TAU, color="0.25", linewidth=1.2)
-    axes.annotate("tolerance: 1 %", (100 * TAU, 0.45), xytext=(4, 0), textcoords="offset points", fontsize=9)
-    axes.set_yticks([-place for place in range(len(WAYS))], WAYS)
-    axes.set(xlabel="False alarms among new negatives, %", ylim=(-len(WAYS) + 0.55, 0.62), xlim=(0, None))
-    axes.set_title(f"{len(rates)} screens, one dot each: who keeps the tolerance on new data?", loc="left", fontsize=11)
+    axes.annotate("tolerance: 1 %", (100 * TAU, 0.45), xytext=(4, 0), textcoords="offset points", fontsize=11)
+    axes.set_yticks([-place for place in range(len(WAYS))], WAYS, fontsize=12)
+    axes.set(ylim=(-len(WAYS) + 0.55, 0.62), xlim=(0, None))
+    axes.set_xlabel("False alarms among new negatives, %", fontsize=12)
+    title = f"{len(rates)} screens, one dot each: who keeps the tolerance on new data?"
+    figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize=12.5)
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=11)
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.savefig(path, dpi=130, metadata={"Software": None}, pil_kwargs={"optimize": True})
 
