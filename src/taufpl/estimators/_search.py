@@ -112,6 +112,7 @@ class RegSearch:
         self.scores, self.seconds, self.passes = (np.empty((len(folds), 0)) for _ in range(3))
         self.largest: list[Result | None] = [None] * len(folds)
         self.smallest: list[Result | None] = [None] * len(folds)
+        self._judged: set[float] = set()
 
     def run(self, regs: Vector, starts: list[Result | None] | None = None) -> None:
         """Follow the grid, from the solutions of a neighbouring setting if there are any."""
@@ -128,6 +129,20 @@ class RegSearch:
                 self._follow(self.regs[-1:] * (self.regs[-1] / self.regs[-2]), downwards=True)
             n_added += 1
         return n_added
+
+    def judge_best(self, choice: SolverChoice) -> bool:
+        """Judge the best reg anew by another choice, a finer gap say, and return whether that had not been done."""
+        place = int(np.argmax(self.scores.mean(axis=0)))
+        if self.regs[place] in self._judged:
+            return False
+        self._judged.add(self.regs[place])
+        run = partial(run_fold, setting=self.setting, regs=[float(self.regs[place])], tau=self.tau, choice=choice)
+        nearer = self.largest if 2 * place < self.regs.size else self.smallest
+        for fold, path in enumerate(self.folds.map(run, nearer)):
+            self.scores[fold, place] = path.scores[0]
+            self.seconds[fold, place] += path.seconds[0]
+            self.passes[fold, place] += path.passes[0]
+        return True
 
     def best_reg(self) -> float:
         """The reg with the best mean score; of equals, the largest."""

@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 from density_cases import CASES, bayes_recall, draw
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
+from taufpl.estimators.kernel import _search as kernel_search
 from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.kernels import make_kernel
@@ -90,6 +91,26 @@ def test_the_search_finds_what_the_data_need():
     recall = tpr_at_fpr(truth, model.decision_function(new), 0.02)
     assert recall >= bayes_recall(case, 0.02, new, truth) - 0.05
     assert recall >= np.max(table["mean_test_score"]) - 0.05
+
+
+def test_what_leads_a_search_has_been_judged_at_the_finer_gap(monkeypatch):
+    """Its score is that of a search at that gap alone, from which the coarse one differs on these rows."""
+    train, labels = draw(CASES["moons"], 600, 200, seed=3)
+    settings = {"gamma": 2.0, "cv": 3, "regs": [1.0, 1e-2, 1e-4], "n_components": 60, "threshold": "train"}
+
+    def search(rough, leader):
+        monkeypatch.setattr(kernel_search, "_ROUGH_TOL", rough)
+        monkeypatch.setattr(kernel_search, "_LEADER_TOL", leader)
+        model = KernelTauFPLClassifier(0.02, random_state=0, **settings).fit(train, labels)
+        return dict(zip(model.cv_results_["param_reg"], model.cv_results_["mean_test_score"], strict=True)), model.reg_
+
+    coarse, _ = search(0.5, 0.5)
+    fine, _ = search(1e-4, 1e-4)
+    mixed, reg = search(0.5, 1e-4)
+    assert coarse != fine
+    assert mixed[reg] == pytest.approx(fine[reg], abs=0.005)
+    assert mixed[reg] == max(mixed.values())
+    assert any(mixed[each] == coarse[each] != fine[each] for each in mixed)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,7 +1,7 @@
 """The search for gamma, reg and tau_scale of a kernel ranking, on held-out folds.
 
 The rows get features once for each gamma, whatever the fold, reg and tau_scale, and of low rank. Along reg each
-solution starts the next one.
+solution starts the next one. All settings are judged at a coarse gap, and the one that leads anew at a finer one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from scipy.stats import rankdata
 
 from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators._progress import step
-from taufpl.estimators._search import SEARCH_TOL, RankingSearch, RegSearch, Setting, leading_end, make_grid
+from taufpl.estimators._search import RankingSearch, RegSearch, Setting, leading_end, make_grid
 from taufpl.estimators.kernel._rows import make_rows
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _REG_RANGE = (1.0, 1e-5)
 _MOST_REG_EXTENSIONS = 1
 # Larger shares of the negatives than tau, in multiples of it, that tau_scale="cv" tries.
 _TAU_SCALES = (1.0, 2.0, 4.0)
+# Gaps at which settings are judged: all of them at the first, and whichever leads at the second until it leads there.
+_ROUGH_TOL, _LEADER_TOL = 5e-2, 1e-2
 # The search may take fewer landmarks than the fit: which gamma and reg are good shows with few.
 _MOST_COMPONENTS = 300
 # It may take fewer rows, but as many as give this count of negatives above the threshold.
@@ -60,9 +63,18 @@ class KernelSearch:
                 break
             following = tried[0] / _GAMMA_STEP if end == 0 else tried[-1] * _GAMMA_STEP
             searches[following] = self._at(following, len(tried), len(tried) + 1)
-        # Of equals the smallest: the smoothest functions.
-        best = max(sorted(searches), key=lambda each: searches[each].best().best_score())
+        best = _best_gamma(searches)
+        while self._judge_again(searches[best].best(), len(searches), best):
+            best = _best_gamma(searches)
         return best, searches[best].best(), _joined_table(searches)
+
+    def _judge_again(self, search: RegSearch, n_before: int, gamma: float) -> bool:
+        """Judge what leads at the finer gap; False where that has been done."""
+        with step(n_before, n_before + 1, f"gamma {gamma:.3g} again"):
+            return search.judge_best(self._choice(_LEADER_TOL))
+
+    def _choice(self, tol: float) -> SolverChoice:
+        return replace(self.model._choice(), tol=max(self.model.tol, tol))
 
     def _at(self, gamma: float, n_before: int, n_gammas: int) -> RankingSearch:
         """Search reg and tau_scale at one gamma of several."""
@@ -75,8 +87,7 @@ class KernelSearch:
         part = kernel.restrict(table.X, rows)
         features = make_rows(kernel, part, how, rng, how.candidates(classes, rng))
         folds = ArrayTable(None, *classes, table.units.take(rows), features.operator, table.n_jobs).split(model.cv)
-        rough = replace(model._choice(), tol=max(model.tol, SEARCH_TOL))
-        search = RankingSearch(folds, model.tau, rough)
+        search = RankingSearch(folds, model.tau, self._choice(_ROUGH_TOL))
         scales = _TAU_SCALES if model.tau_scale == "cv" else (float(model.tau_scale),)
         regs = make_grid(model.regs if model.reg == "cv" else [float(model.reg)], *_REG_RANGE)
         with step(n_before, n_gammas, f"gamma {gamma:.3g}"):
@@ -96,6 +107,11 @@ class KernelSearch:
             return np.sort(rng.permutation(rows)[:count])
 
         return replace(table, positive_rows=some(table.positive_rows), negative_rows=some(table.negative_rows))
+
+
+def _best_gamma(searches: dict[float, RankingSearch]) -> float:
+    """The gamma with the best score; of equals the smallest: the smoothest functions."""
+    return max(sorted(searches), key=lambda each: searches[each].best().best_score())
 
 
 def _joined_table(searches: dict[float, RankingSearch]) -> dict[str, Array]:
