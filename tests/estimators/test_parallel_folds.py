@@ -72,3 +72,19 @@ def test_an_error_of_a_fold_is_raised():
 
     with pytest.raises(RuntimeError, match="a fold failed"):
         list(table(as_operator(X)).split(2).map(fail))
+
+
+@pytest.mark.parametrize("threshold", ["np", "cross"])
+def test_automatic_rankings_are_the_same_for_any_number_of_jobs(threshold):
+    rng = np.random.default_rng(0)
+    y = (rng.random(4500) < 0.1).astype(int)  # too many rows for a second division into folds
+    rows = rng.normal(size=(y.size, 8)) + 0.7 * y[:, np.newaxis]
+    alone, *others = (
+        TauFPLClassifier(0.05, threshold=threshold, n_jobs=n_jobs, random_state=0).fit(rows, y) for n_jobs in (1, 2, 4)
+    )
+    assert len(alone.selection_["candidate"]) == 18
+    for other in others:
+        np.testing.assert_array_equal(other.coef_, alone.coef_)
+        assert other.threshold_ == alone.threshold_
+        assert other.selection_["candidate"] == alone.selection_["candidate"]
+        np.testing.assert_array_equal(other.selection_["std_share"], alone.selection_["std_share"])
