@@ -18,10 +18,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A first call pays for imports and caches, so that a deadline would measure those.
 settings.register_profile("local", deadline=None, print_blob=True)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+PROFILE = "ci" if os.environ.get("CI") else "local"
+settings.register_profile("quick", settings.get_profile(PROFILE), max_examples=30)
+settings.load_profile(PROFILE)
 
 # Tests that take seconds each: the processes begin with them, so that none is left alone with one at the end.
 LONG = ("cluster", "browser", "gallery", "statistics", "slow")
+# Checks of scikit-learn that others repeat in a harder form: on sparse arrays, on read-only rows of single precision.
+REPEATED = ("check_estimator_sparse_matrix", "check_classifiers_train(readonly_memmap=True)")
 # Files of long tests that share nothing.
 ALONE = ("test_guarantee.py", "test_properties.py", "test_docs.py")
 
@@ -36,12 +40,20 @@ def cluster():
         yield made
 
 
+def pytest_configure(config):
+    """A third of the examples, where slow tests are left out."""
+    if "not slow" in config.getoption("markexpr"):
+        settings.load_profile("quick")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark the tests of the cluster, and begin with long tests where processes share them."""
     for item in items:
         if "cluster" in item.fixturenames:
             item.add_marker("cluster")
+        if any(name in item.name for name in REPEATED):
+            item.add_marker("slow")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in LONG))
 

@@ -116,7 +116,7 @@ GRIDS = {
 
 
 @pytest.mark.parametrize("name", GRIDS)
-@pytest.mark.parametrize("salt", [0, 1, 2**63])
+@pytest.mark.parametrize("salt", [0, pytest.param(1, marks=pytest.mark.slow), 2**63])
 def test_no_two_rows_of_a_grid_collide(name, salt):
     hashes = row_hashes(GRIDS[name], salt)
     # Chance has it about n^2 / 2^65 times, which is under 1e-8 for each of them.

@@ -1,5 +1,6 @@
 """Files and a runner for the tests of the command line."""
 
+import functools
 import gzip
 import io
 import json
@@ -15,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
+import typer
 from sklearn.datasets import dump_svmlight_file
 
 from taufpl.cli import _output
@@ -23,6 +25,8 @@ from taufpl.cli._errors import UNDECIDED
 
 # What a command says must not depend on how busy the machine is.
 _output.PERIOD = 1e6
+# The parser of thirteen commands is made once for all tests: that takes as long as the work of a small command.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 N_NEGATIVE, N_POSITIVE = 500, 150
 NAMES = [f"x{place}" for place in range(4)]

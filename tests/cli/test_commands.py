@@ -408,7 +408,7 @@ def test_a_kernel_on_many_rows_says_beforehand_that_it_takes_minutes(place, tmp_
         pytest.param(("--model", "forest", "--threshold", "np"), marks=pytest.mark.slow),
         ("--model", "logistic", "--drop", "when", "--threshold", "train"),
         ("--model", "linear", "--threshold", "np"),
-        ("--model", "kernel", "--reg", "0.1", "--threshold", "cross"),
+        pytest.param(("--model", "kernel", "--reg", "0.1", "--threshold", "cross"), marks=pytest.mark.slow),
         pytest.param(("--model", "kernel", "--threshold", "np"), marks=pytest.mark.slow),
     ],
 )

@@ -102,7 +102,14 @@ FORMATS = ("csv", "parquet", "csv.gz", "tsv")
 NUMBERS = ("n_negative", "n_false_alarms", "evidence", "change_evidence", "fpr_upper_bound", "change_at_negative")
 
 
-@pytest.mark.parametrize("options", [(), ("--event", "case"), ("--event", "case", "--by", "branch")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--event", "case"), marks=pytest.mark.slow),
+        ("--event", "case", "--by", "branch"),
+    ],
+)
 def test_calls_with_a_state_are_one_stream(place, tmp_path, options):
     table = negatives(4000).assign(case=np.arange(4000) // 3, branch=np.arange(4000) % 5)
     parts, state = hours(place, tmp_path, table, (1000, 1001, 3000)), tmp_path / "state.json"

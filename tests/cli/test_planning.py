@@ -106,6 +106,7 @@ def test_a_budget_for_scores_of_your_own_rests_on_all_negatives(place):
     ]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_how_to_run(tmp_path, monkeypatch):
     page = Path(__file__).resolve().parents[2] / "docs" / "howto" / "budgets.md"
     lines = re.findall(r"^taufpl (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)

@@ -12,6 +12,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from cli_cases import command, contents, frame, mixed, numbers, succeed, write
 from persistence_cases import rewrite
@@ -38,7 +39,8 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_sigterm_in_the_middle_of_writing_leaves_the_old_file_alone(place, tmp_path, jobs):
     (tmp_path / "out.csv").write_text("old")
     code = (
@@ -93,7 +95,7 @@ def noise(seed):
 
 
 def test_noise_is_no_csv_file(place, tmp_path):
-    for seed in range(30):
+    for seed in range(3 * settings().max_examples // 10):
         (tmp_path / "noise.csv").write_bytes(noise(seed))
         for line in (
             ("fit", tmp_path / "noise.csv", "--target", "y", "-o", tmp_path / "m.skops"),
@@ -105,6 +107,7 @@ def test_noise_is_no_csv_file(place, tmp_path):
         assert (done.code, "standard input" in done.err, "Error" in done.err) == (1, True, False), done
 
 
+@pytest.mark.slow
 def test_a_field_of_20_megabytes(place, tmp_path):
     """In a column that is ignored, as an id, in training, and on standard input."""
     table = frame(1).assign(note="a")

@@ -170,7 +170,12 @@ def flags_of(path):
 
 
 @pytest.mark.parametrize(
-    "options", [("--model", "paper", "--reg", "0.1"), ("--model", "auto", "--effort", "fast"), ("--score", "x0")]
+    "options",
+    [
+        ("--model", "paper", "--reg", "0.1"),
+        pytest.param(("--model", "auto", "--effort", "fast"), marks=pytest.mark.slow),
+        ("--score", "x0"),
+    ],
 )
 def test_every_model_keeps_its_segments(place, tmp_path, options):
     """Also where the column is no feature, and where its labels are numbers."""
@@ -263,6 +268,7 @@ def test_report_and_evaluate_tell_the_same(place, tmp_path):
         ]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_how_tos(tmp_path, monkeypatch):
     """Segments, then drift: the same screen, watched by events, recalibrated, and watched every hour."""
     monkeypatch.chdir(tmp_path)

@@ -276,6 +276,7 @@ class TestFetch:
         # Nothing vouches for it, so that it goes; what has a checksum stays.
         assert names(tmp_path) == ["tiny"]
 
+    @pytest.mark.slow
     def test_two_processes_at_once(self, sets, tmp_path):
         code = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"

@@ -17,7 +17,12 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
     + [page for page in DOCS.rglob("*.md") if not MADE & set(page.relative_to(DOCS).parts)]
 )
-SCRIPTS = sorted((DOCS / "gallery").glob("plot_*.py"))
+# The longest of them are left to the whole run.
+LONG_SCRIPTS = {"plot_2_thresholds", "plot_7_boosting", "plot_8_kernels"}
+SCRIPTS = [
+    pytest.param(path, marks=[pytest.mark.slow] * (path.stem in LONG_SCRIPTS), id=path.stem)
+    for path in sorted((DOCS / "gallery").glob("plot_*.py"))
+]
 
 # Modules with a page of their own, and where it is.
 MODULES = {
@@ -131,7 +136,7 @@ def test_a_page_says_first_what_it_is_for(page):
 
 
 @pytest.mark.gallery
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_gallery(script, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setenv("MPLBACKEND", "Agg")

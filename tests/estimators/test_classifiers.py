@@ -354,14 +354,16 @@ def test_mixed_columns_go_through_a_pipeline():
 
 
 def test_model_selection_around_and_inside():
-    search = GridSearchCV(TauFPLClassifier(0.1), {"reg": [1.0, 0.01]}, scoring=np_scorer(0.1), cv=3).fit(X, Y)
+    search = GridSearchCV(
+        TauFPLClassifier(0.1, ranking="paper", tau_scale=1), {"reg": [1.0, 0.01]}, scoring=np_scorer(0.1), cv=3
+    ).fit(X, Y)
     assert search.best_params_["reg"] in (1.0, 0.01)
     inner = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=tpr_at_fpr_scorer(0.1), cv=3)
     model = NeymanPearsonClassifier(inner, 0.1).fit(X, Y)
     assert model.estimator_.best_params_["C"] in (0.1, 1.0)
     nested = GridSearchCV(clone(model), {"estimator__estimator__fit_intercept": [True, False]}, cv=2).fit(X, Y)
     assert nested.best_score_ > 0.5
-    calibrated = CalibratedClassifierCV(TauFPLClassifier(0.1, reg=0.1), cv=3).fit(X, Y)
+    calibrated = CalibratedClassifierCV(TauFPLClassifier(0.1, ranking="paper", reg=0.1), cv=3).fit(X, Y)
     assert calibrated.predict_proba(X)[Y == 1, 1].mean() > calibrated.predict_proba(X)[Y == 0, 1].mean()
     inside = NeymanPearsonClassifier(CalibratedClassifierCV(LogisticRegression(), cv=3), 0.1).fit(X, Y)
     assert inside.predict(X)[Y == 1].mean() > 0.3

@@ -102,10 +102,8 @@ def simulate(make, n_draws, size, seed=0):
 # np: held-out negatives.
 
 
-@pytest.mark.parametrize(
-    ("tau", "delta"),
-    [(0.1, 0.05), *(pytest.param(*case, marks=slow) for case in [(0.1, 0.2), (0.01, 0.2), (0.001, 0.05)])],
-)
+@slow  # The quick run asks the rule itself, in tests/thresholding.
+@pytest.mark.parametrize(("tau", "delta"), [(0.1, 0.05), (0.1, 0.2), (0.01, 0.2), (0.001, 0.05)])
 @pytest.mark.parametrize("tied", [False, True])
 def test_np_holds_on_held_out_scores(tau, delta, tied):
     n = 2 * negatives_needed(tau, delta)
@@ -154,7 +152,8 @@ def test_np_holds_with_a_scorer_that_it_fits(tau, delta):
 
 
 def test_several_tolerances_hold_together():
-    taus, delta, n, n_draws = np.array([0.1, 0.05, 0.02]), 0.1, 400, 800
+    taus, delta, n, n_draws = np.array([0.1, 0.05, 0.02]), 0.1, 400, 400
+    # Without a correction for three tolerances some 25 % of the draws break one, four standard errors beyond the limit.
     classifier = NeymanPearsonClassifier(OnlyFeature(), taus, delta=delta, cv="prefit")
     rng = np.random.default_rng(2)
     broken = np.array(
@@ -170,9 +169,10 @@ def test_several_tolerances_hold_together():
 # cross: measured rather than proven.
 
 
+@slow
 @pytest.mark.parametrize(
     ("scorer", "n_draws"),
-    [(MeanDifference(), 400), pytest.param(LogisticRegression(), 150, marks=slow)],
+    [(MeanDifference(), 400), (LogisticRegression(), 150)],
     ids=["mean difference", "logistic"],
 )
 def test_cross_holds_and_keeps_more_recall_than_np(scorer, n_draws):
@@ -217,7 +217,7 @@ def test_the_training_quantile_is_seen_to_break_the_tolerance():
     for threshold in ("train", "np"):
         found = simulate(
             lambda number, threshold=threshold: NeymanPearsonClassifier(
-                LogisticRegression(), tau, threshold=threshold, delta=delta, random_state=number
+                LogisticRegression(), tau, threshold=threshold, delta=delta, measure_recall=False, random_state=number
             ),
             n_draws,
             size,

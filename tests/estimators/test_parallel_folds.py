@@ -31,11 +31,15 @@ def place(train, held_out):
     return os.getpid(), threading.current_thread() is threading.main_thread()
 
 
-def test_linear_fits_share_the_process_and_others_do_not():
+def test_linear_fits_share_the_process():
     here = os.getpid()
     assert set(table(as_operator(X)).split(4).map(place)) == {(here, False)}
     assert set(table(as_operator(X), n_jobs=1).split(4).map(place)) == {(here, True)}
-    assert here not in {pid for pid, _ in table(None).split(4).map(place)}
+
+
+@pytest.mark.slow
+def test_other_fits_have_processes_of_their_own():
+    assert os.getpid() not in {pid for pid, _ in table(None).split(4).map(place)}
 
 
 def test_side_by_side_each_has_its_share_of_the_threads():

@@ -270,6 +270,7 @@ def test_recall_counts_groups_not_rows():
     assert screen.evidence_.n_positive <= np.unique(GROUPS[Y == 1]).size
 
 
+@pytest.mark.slow
 def test_groups_mend_what_copies_break():
     """Every row five times: without groups the tolerance breaks in most draws, with them in at most delta."""
     rng = np.random.default_rng(0)

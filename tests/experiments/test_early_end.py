@@ -75,6 +75,7 @@ def share_on_folds(X, y, tau, reg, end, seed):
     return np.mean(shares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "is_early"), [(3, False), (2, True)])
 def test_the_end_is_chosen_on_the_folds(seed, is_early):
     rng = np.random.default_rng(seed)

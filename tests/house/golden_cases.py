@@ -13,6 +13,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from taufpl.datasets import load_spambase
 Data = tuple[Any, np.ndarray]
 
 
+@cache
 def spambase() -> Data:
     return load_spambase(return_X_y=True)
 
@@ -34,6 +36,7 @@ def standardised() -> Data:
     return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
+@cache
 def clouds(m: int = 300, n: int = 6_000, d: int = 40, dtype: type = np.float64) -> Data:
     """Two normal clouds, two standard deviations apart in one direction, in random order."""
     rng = np.random.default_rng(0)
@@ -48,6 +51,7 @@ def tied() -> Data:
     return np.clip(np.round(X), -1, 1), y
 
 
+@cache
 def words(n: int = 4_000, d: int = 6_000) -> Data:
     """Like text: 30 words a row, rows of norm 1, the highest noisy scores are positive. Solved without factoring."""
     rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from golden_cases import cases, measure
+from taufpl import TauFPLRanker
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 CASES = {case.name: case for case in cases()}
@@ -17,7 +18,17 @@ def test_every_case_is_written_down():
     assert list(CASES) == list(GOLDEN)
 
 
-@pytest.mark.parametrize("name", CASES)
+def is_slow(case):
+    """The quick run has the ends of the grid of taus and regs, and searches of rows in memory."""
+    model = case.estimator
+    if isinstance(model, TauFPLRanker):
+        return model.solver == "accelerated" or (model.tol == 1e-6 and (model.tau == 0.01 or model.reg == 1e-3))
+    return case.n_chunks > 0 and getattr(model, "reg", "cv") == "cv"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * is_slow(case)) for name, case in CASES.items()]
+)
 def test_as_before(name):
     case, before = CASES[name], GOLDEN[name]
     now = measure(case)

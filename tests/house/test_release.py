@@ -88,24 +88,32 @@ def test_every_python_of_the_classifiers_is_built_and_tested():
     assert f'requires-python = ">={versions[0]}"' in text
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """The commands of an environment that holds nothing."""
-    folder = tmp_path_factory.mktemp("empty") / "venv"
-    venv.create(folder, with_pip=True)
+def empty_environment(folder):
+    """The commands of an environment that holds nothing, not even pip."""
+    venv.create(folder)
     return folder / ("Scripts" if os.name == "nt" else "bin")
 
 
+def pip(place, *words, env=CLEAN):
+    """Have the pip of this run work for another environment; what is not imported there is not compiled either."""
+    command, *rest = words
+    options = ["--no-compile"] * (command == "install")
+    run(sys.executable, "-m", "pip", "--python", place / "python", command, *options, *rest, env=env)
+
+
 @pytest.fixture(scope="module")
-def built(tmp_path_factory, place):
-    """The archive, and the wheel that pip makes of it where nothing else is, as its install does."""
-    pytest.importorskip("build", reason="build is not installed: pip install 'taufpl[dev]'")
+def built(tmp_path_factory):
+    """The archive, and the wheel that pip makes of it, where there is nothing but what the build asks for."""
     if not (ROOT / ".git").exists():
         pytest.skip("an archive is made from a clone")
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT)
+    tools = empty_environment(tmp_path_factory.mktemp("tools") / "venv")
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
+    pip(tools, "install", *build["requires"], "ninja")
+    env = {**CLEAN, "PATH": os.pathsep.join([str(tools), os.environ["PATH"]])}
+    run(tools / "python", "-c", f"import mesonpy; mesonpy.build_sdist({str(folder)!r})", cwd=ROOT, env=env)
     (archive,) = folder.glob("*.tar.gz")
-    run(place / "python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, archive, env=CLEAN)
+    pip(tools, "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", folder, archive, env=env)
     (wheel,) = folder.glob("*.whl")
     return archive, wheel
 
@@ -137,10 +145,11 @@ def test_twine_finds_nothing_wrong(built):
 
 
 @pytest.mark.slow
-def test_library_and_command_run_from_the_wheel_without_a_compiler(built, place, tmp_path):
+def test_library_and_command_run_from_the_wheel_without_a_compiler(built, tmp_path):
+    place = empty_environment(tmp_path / "venv")
     bare = {**CLEAN, "CC": "false", "PATH": str(place)}
-    run(place / "python", "-m", "pip", "install", f"{built[1]}[cli]", env=bare)
-    run(place / "python", "-m", "pip", "check", env=bare)
+    pip(place, "install", f"{built[1]}[cli]", env=bare)
+    pip(place, "check", env=bare)
     options = {"cwd": tmp_path, "env": bare}
     assert run(place / "python", "-W", "error", "-c", SMOKE, **options).strip() == version()
     assert run(place / "taufpl", "--version", **options).strip() == f"taufpl {version()}"

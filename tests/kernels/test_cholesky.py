@@ -60,6 +60,7 @@ def test_greedy_pivots_are_those_of_the_textbook(name, tol):
     np.testing.assert_allclose(found.factor, factor, rtol=0, atol=1e-6 * np.sqrt(K.diagonal().max()))
 
 
+@pytest.mark.slow
 def test_the_first_two_random_pivots_have_their_probabilities():
     X = np.array([[0.0], [0.1], [1.0], [2.5], [2.6]])
     K = np.exp(-(X**2)) * np.exp(-0.5 * (X - X.T) ** 2) * np.exp(-(X.T**2))  # diagonals that differ
@@ -145,6 +146,7 @@ def test_threads_do_not_change_a_bit(pivoting):
     np.testing.assert_array_equal(alone.factor, together.factor)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     X=arrays(np.float64, st.tuples(st.integers(1, 90), st.just(2)), elements=st.integers(-4, 4).map(float)),

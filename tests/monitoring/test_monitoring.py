@@ -145,6 +145,7 @@ def test_counts_and_flags_can_be_mixed():
 # Over long runs.
 
 
+@pytest.mark.slow
 @pytest.mark.statistics
 @pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 1.0])
 def test_few_false_alarms_over_a_hundred_thousand_looks(share):

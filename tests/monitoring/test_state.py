@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def stream(n=20_000, seed=0):
     return flags, events
 
 
-@pytest.mark.parametrize("has_events", [False, True])
+@pytest.mark.parametrize("has_events", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_going_on_from_a_state_is_one_stream(has_events):
     flags, events = stream()
     whole, parts = FPRMonitor(0.01), FPRMonitor(0.01)
@@ -56,6 +57,16 @@ def change(state, path, value):
     state[last] = value
 
 
+@cache
+def good_state():
+    monitor = FPRMonitor(0.01)
+    monitor.update(stream(2000)[0])
+    monitor.update([True, False], ["a", "b"])
+    state = monitor.to_dict()
+    FPRMonitor.from_dict(copy.deepcopy(state))
+    return state
+
+
 @pytest.mark.parametrize(
     ("path", "value", "match"),
     [
@@ -78,11 +89,7 @@ def change(state, path, value):
     ],
 )
 def test_states_that_no_monitor_can_have_are_refused(path, value, match):
-    monitor = FPRMonitor(0.01)
-    monitor.update(stream(2000)[0])
-    monitor.update([True, False], ["a", "b"])
-    state = monitor.to_dict()
-    FPRMonitor.from_dict(copy.deepcopy(state))
+    state = copy.deepcopy(good_state())
     change(state, path, value)
     with pytest.raises(ValueError, match=match):
         FPRMonitor.from_dict(state)

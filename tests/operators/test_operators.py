@@ -349,6 +349,7 @@ print(n_threads(), hashlib.sha256(results).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_environment():
     lines = []
     for limit in ("1", "2", "nonsense"):

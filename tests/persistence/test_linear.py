@@ -293,6 +293,7 @@ def test_booleans_integers_and_texts_with_quotes_in_a_typed_database():
     assert [row[-1] for row in answers] == model.predict(frame).tolist()
 
 
+@pytest.mark.slow
 def test_many_columns_do_not_make_a_deep_expression():
     rng = np.random.default_rng(0)
     wide = rng.normal(size=(300, 1500)) + 0.3 * Y[:300, np.newaxis]

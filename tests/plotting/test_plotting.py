@@ -233,6 +233,7 @@ def _not_drawn(monkeypatch):
     monkeypatch.setattr(ROCDisplay, "plot", lambda self, **_: self)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_not_drawn")
 def test_pointwise_band_covers_at_each_rate():
     fprs, n_draws = np.array([0.002, 0.01, 0.05, 0.2, 0.6]), 1000

@@ -301,6 +301,7 @@ def test_rows_of_the_caller_are_left_alone():
     pd.testing.assert_frame_equal(TABLE, table)
 
 
+@pytest.mark.slow
 def test_frames_are_optional():
     script = """
 import sys

@@ -31,6 +31,8 @@ DISTRIBUTIONS = {
     "offset": lambda rng, n, k: 1e9 + rng.normal(size=n),
     "holes": lambda rng, n, k: np.where(rng.random(n) < 0.3, -np.inf, rng.normal(size=n)),
 }
+# Those that differ most; the quick run does not ask the slowest tests for more.
+QUICK = ("normal", "few values", "constant", "scales", "offset", "holes")
 
 
 def check(alpha0, beta0, k, weight=1.0, **options):
@@ -48,7 +50,7 @@ def some_k(rng, n):
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-@pytest.mark.parametrize(("m", "n"), [(3000, 100_000), (40_000, 20_000), (2500, 3)])
+@pytest.mark.parametrize(("m", "n"), [(3000, 100_000), pytest.param(40_000, 20_000, marks=pytest.mark.slow), (2500, 3)])
 def test_long_vectors(name, m, n):
     rng = np.random.default_rng([m, *name.encode()])
     make = DISTRIBUTIONS[name]
@@ -96,7 +98,9 @@ def test_around_the_zero_case_on_long_vectors():
         assert alpha[4321] > 0
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each not in QUICK)) for each in DISTRIBUTIONS]
+)
 def test_cone_and_capped_simplex_on_long_vectors(name):
     rng = np.random.default_rng([3, *name.encode()])
     n = 40_000

@@ -10,7 +10,7 @@ from reference import assert_feasible, tolerances
 from taufpl.projection import project_capped_simplex, project_topk_cone, project_topk_simplex
 
 pytestmark = pytest.mark.slow
-many = settings(max_examples=2000, deadline=None)
+many = settings(max_examples=1000, deadline=None)
 EPS = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).smallest_subnormal)
 

@@ -246,6 +246,7 @@ def odd_pages(folder):
     yield write_report(guarded(), X[:1], Y[:1], folder / "one.html")
 
 
+@pytest.mark.slow
 def test_every_kind_of_report_fits_a_phone_and_runs_nothing_foreign(browser, page, tmp_path):
     for path in (page, *odd_pages(tmp_path)):
         for width in (375, 320, 1200):

@@ -133,6 +133,7 @@ def test_frames_pipelines_and_searches(frame):
         assert "TauFPLRanker on 4,300 rows" in plain(page)
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_quick_and_small(linear, tmp_path):
     rng = np.random.default_rng(0)
     many, labels = rng.normal(size=(1_000_000, 3)), (rng.random(1_000_000) < 0.02).astype(int)
@@ -229,6 +230,7 @@ def test_fingerprint_knows_scores_and_labels(linear):
     assert embedded(render_report(linear, X, swapped))["fingerprint"] != first
 
 
+@pytest.mark.slow
 def test_no_matplotlib_is_needed():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"

@@ -149,6 +149,7 @@ def test_labels_are_compared_as_texts():
         assert found.thresholds(labels).tolist() == [one, missing]
 
 
+@pytest.mark.slow
 def test_all_limits_hold_together_and_no_more_than_that():
     """Uniform scores of each segment, so that the FPR of a threshold t is 1 - t: the truth is known."""
     counts, tau, delta, n_draws = {"a": 240, "b": 460, "c": 1500}, {"a": 0.05, "b": 0.02, "c": 0.01}, 0.1, 2000

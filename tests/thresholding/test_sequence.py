@@ -63,7 +63,7 @@ def scores_of(rng, kind, size):
     return rng.normal(size=size) if kind == "continuous" else rng.poisson(1.0, size=size).astype(float)
 
 
-@pytest.mark.parametrize("kind", ["continuous", "ties"])
+@pytest.mark.parametrize("kind", [pytest.param("continuous", marks=pytest.mark.slow), "ties"])
 def test_thresholds_hold_over_50_looks(kind):
     # P(Poisson(1) > 4) = 0.00366 and P(Poisson(1) > 3) = 0.01899.
     tau, delta, n_draws, rng = 0.018, 0.1, 200, np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Data with densities that are known, for kernels: moons, circles and a checkerboard, each with its Bayes recall."""
 
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -73,3 +74,8 @@ def draw(case, n_negative, n_positive, seed):
 def bayes_recall(case, tau, X, y):
     """Recall of the likelihood ratio, which no score exceeds but by chance, at a false-positive rate of tau."""
     return tpr_at_fpr(y, case.log_density(1, X) - case.log_density(0, X), tau)
+
+
+def one_in_the_quick_run(name):
+    """All cases, of which those with other names are slow."""
+    return [pytest.param(each, marks=[pytest.mark.slow] * (each != name)) for each in CASES]

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from density_cases import CASES, bayes_recall, draw
+from density_cases import CASES, bayes_recall, draw, one_in_the_quick_run
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
 from taufpl.estimators.kernel import _search as kernel_search
 from taufpl.estimators.kernel._fitter import KernelFitter
@@ -25,7 +25,10 @@ NEW, TRUTH = draw(MOONS, 20_000, 5_000, seed=8)
 FIXED = {"gamma": 2.0, "reg": 1e-3, "random_state": 0}
 
 
-@pytest.mark.parametrize("threshold", ["cross", "np", "oob", "train"])
+@pytest.mark.parametrize(
+    "threshold",
+    ["cross", "np", pytest.param("oob", marks=pytest.mark.slow), pytest.param("train", marks=pytest.mark.slow)],
+)
 def test_decisions_are_scores_above_the_threshold(threshold):
     model = KernelTauFPLClassifier(0.05, threshold=threshold, n_rounds=3, **FIXED).fit(X, Y)
     scores = rbf_kernel(NEW, model.support_vectors_, gamma=2.0) @ model.dual_coef_[0]
@@ -113,7 +116,7 @@ def test_what_leads_a_search_has_been_judged_at_the_finer_gap(monkeypatch):
     assert any(mixed[each] == coarse[each] != fine[each] for each in mixed)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in_the_quick_run("checkerboard"))
 def test_recall_comes_near_that_of_the_likelihood_ratio(name):
     case = CASES[name]
     train, labels = draw(case, 3000, 1500, seed=0)
@@ -152,6 +155,7 @@ def test_the_mean_of_rounds_is_one_expansion():
     np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_recalibrate_and_other_wrappers():
     model = KernelTauFPLClassifier(0.05, **FIXED).fit(X, Y)
     fresh = MOONS.sample(0, 2000, np.random.default_rng(11))

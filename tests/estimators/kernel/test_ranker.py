@@ -1,5 +1,7 @@
 """The ranking in the space of a kernel: against the linear solver, a quadratic program, its exact mode, and Bayes."""
 
+from functools import cache
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from density_cases import CASES, bayes_recall, draw
+from density_cases import CASES, bayes_recall, draw, one_in_the_quick_run
 from taufpl import KernelTauFPLRanker, TauFPLRanker
 from taufpl.estimators.kernel._rows import Approximation, make_rows
 from taufpl.estimators.kernel._solve import left_out
@@ -54,7 +56,11 @@ def test_a_linear_kernel_is_the_linear_ranker():
     np.testing.assert_allclose(kernel.decision_function(new), linear.decision_function(new), atol=1e-6)
 
 
-@pytest.mark.parametrize(("X", "y", "gamma"), [(MOONS, LABELS, 2.0), (CUBE, CUBE_LABELS, 0.1)], ids=["moons", "cube"])
+@pytest.mark.parametrize(
+    ("X", "y", "gamma"),
+    [pytest.param(MOONS, LABELS, 2.0, marks=pytest.mark.slow), (CUBE, CUBE_LABELS, 0.1)],
+    ids=["moons", "cube"],
+)
 def test_an_independent_solver_agrees(X, y, gamma):
     tau, reg = 0.03, 0.01
     k = top_count(tau, 300)
@@ -101,12 +107,19 @@ def test_full_rank_is_exact():
     np.testing.assert_allclose(full.decision_function(CUBE), exact.decision_function(CUBE), atol=1e-4)
 
 
+@cache
+def exact_ranker(reg):
+    return KernelTauFPLRanker(0.03, reg, approximation="exact", tol=1e-8).fit(CUBE, CUBE_LABELS)
+
+
 @pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning")
-@pytest.mark.parametrize("n_components", [2, 5, 20, 80, 250])
+@pytest.mark.parametrize(
+    "n_components", [2, *(pytest.param(each, marks=pytest.mark.slow) for each in (5, 20, 80)), 250]
+)
 @pytest.mark.parametrize("reg", [0.1, 1e-3])
 @pytest.mark.parametrize("refine", [False, True])
 def test_the_exact_optimum_lies_between_the_certified_values(n_components, reg, refine):
-    exact = KernelTauFPLRanker(0.03, reg, approximation="exact", tol=1e-8).fit(CUBE, CUBE_LABELS)
+    exact = exact_ranker(reg)
     ranker = KernelTauFPLRanker(0.03, reg, n_components=n_components, refine=refine, random_state=1)
     ranker.fit(CUBE, CUBE_LABELS)
     assert ranker.n_components_ == n_components
@@ -167,7 +180,7 @@ def test_groups_of_any_size_bound_what_is_left_out(monkeypatch, size):
 
 
 @pytest.mark.filterwarnings("ignore::taufpl.exceptions.RankingCollapseWarning")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in_the_quick_run("circles"))
 def test_recall_comes_near_that_of_the_likelihood_ratio(name):
     case = CASES[name]
     X, y = draw(case, 3000, 1500, seed=0)

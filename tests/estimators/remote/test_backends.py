@@ -47,9 +47,10 @@ def made_ready(form, request):
 
 
 def marks(form, name="ranker"):
-    """A cluster takes its time: those that divide rows and those that do not are one each in the quick run."""
-    on_cluster = form == "dask cluster"
-    return [pytest.mark.cluster] * on_cluster + [pytest.mark.slow] * (on_cluster and name not in ("ranker", "np"))
+    """Of forms that share a way, those that divide rows and those that do not are one each in the quick run."""
+    has_all = form in ("numpy", "dask threads", "torch float32", "array_api_strict")
+    is_slow = not has_all and name not in ("ranker", "np")
+    return [pytest.mark.cluster] * (form == "dask cluster") + [pytest.mark.slow] * is_slow
 
 
 @pytest.fixture(params=[pytest.param(form, marks=marks(form)) for form in cases.BACKENDS])

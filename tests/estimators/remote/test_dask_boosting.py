@@ -132,6 +132,7 @@ def test_held_out_negatives_are_not_seen_and_choose_the_threshold(client, pair, 
     assert tasks_left(client) == []
 
 
+@pytest.mark.slow
 def test_the_recall_is_that_of_the_same_boosting_in_memory(client, pair):
     model, local = pair
     X, y = rows(seed=5)
@@ -147,6 +148,7 @@ def test_the_recall_is_that_of_the_same_boosting_in_memory(client, pair):
     assert recalls[0] > 0.5  # a linear ranking finds half of that
 
 
+@pytest.mark.slow
 def test_frames_keep_names_and_missing_values(client, pair, tmp_path):
     model, local = pair
     X, y = rows()
@@ -163,6 +165,7 @@ def test_frames_keep_names_and_missing_values(client, pair, tmp_path):
     assert type(loaded.estimator) is type(local)  # which is fitted where there is no cluster
 
 
+@pytest.mark.slow
 def test_sparse_chunks_and_rounds(client, pair):
     model, _ = pair
     X, y = rows()
@@ -247,6 +250,7 @@ def test_rows_on_a_device_stay_there(monkeypatch):
     assert 0 < found.evidence_.n_negative < np.sum(y == 0)
 
 
+@pytest.mark.slow
 def test_the_stack_on_a_cluster_is_the_mean_of_standardised_log_odds(client, tmp_path, monkeypatch):
     monkeypatch.setitem(EFFORTS, "fast", replace(EFFORTS["fast"], n_rounds=15, learning_rate=0.3))
     X, y = rows(seed=5)

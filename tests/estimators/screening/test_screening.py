@@ -64,6 +64,7 @@ def log_loss_weights(scores, y):
     return w
 
 
+@pytest.mark.slow
 def test_recall_and_tolerance_on_a_curved_boundary():
     rng = np.random.default_rng(0)
     X, y = rings(3000, rng)
@@ -163,9 +164,9 @@ def test_cross_nests_everything_in_its_folds(monkeypatch):
 
 def test_wide_sparse_rows_get_the_linear_ranking_alone():
     rng = np.random.default_rng(6)
-    X = random_array((500, 2500), density=0.01, rng=rng, format="csr")
-    y = (X[:, :40].sum(axis=1) + 0.3 * rng.normal(size=500) > 0.4).astype(int)
-    screen = ScreeningClassifier(0.05, delta=0.2, **FAST).fit(X, y)
+    X = random_array((150, 2100), density=0.01, rng=rng, format="csr")
+    y = (X[:, :40].sum(axis=1) + 0.3 * rng.normal(size=150) > 0.4).astype(int)
+    screen = ScreeningClassifier(0.1, delta=0.2, **FAST).fit(X, y)
     assert [each.candidate for each in screen.estimator_.standings_] == ["linear", "stack"]
     assert not hasattr(screen, "feature_importances_")
     assert screen.decision_function(X[:3]).shape == (3,)

@@ -43,7 +43,10 @@ def limit(n_draws):
 
 @pytest.mark.parametrize(
     ("scorer", "top", "n"),
-    [(LogisticRegression(), 0.06, 1000), (DecisionTreeClassifier(max_depth=4, random_state=0), 0.08, 2000)],
+    [
+        (LogisticRegression(), 0.06, 1000),
+        pytest.param(DecisionTreeClassifier(max_depth=4, random_state=0), 0.08, 2000, marks=pytest.mark.slow),
+    ],
     ids=["logistic", "tree"],
 )
 def test_a_level_does_not_flip_as_a_whole(scorer, top, n):
@@ -53,6 +56,7 @@ def test_a_level_does_not_flip_as_a_whole(scorer, top, n):
     assert share_broken(make, top, n, 200, 60) <= limit(60)
 
 
+@pytest.mark.slow
 def test_a_level_does_not_flip_as_a_whole_on_rows_in_blocks():
     def make(number):
         # A ranking for the tolerance itself would give up here, so that half of the negatives train.

@@ -1,5 +1,7 @@
 """How many negatives are held out, when a proof is possible, and the recall that goes with it."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -15,6 +17,7 @@ from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import share_interval, simultaneous_ranks
 
 
+@cache
 def most_above(n, tau, delta):
     """How many of n negatives may lie above the threshold, straight from the definition; -1: no threshold will do."""
     within = np.flatnonzero(stats.binom.cdf(np.arange(n + 1), n, tau) <= delta)

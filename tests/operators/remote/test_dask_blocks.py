@@ -46,7 +46,7 @@ def contents(blocks):
     return np.vstack([rows for rows, _ in parts]), np.concatenate([state["labels"] for _, state in parts])
 
 
-@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.parametrize("persist", [pytest.param(True, marks=pytest.mark.slow), False])
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_blocks_are_the_rows_in_order(client, collection, persist):
     X, y = rows_and_labels()
@@ -134,7 +134,7 @@ def test_an_error_in_a_task_reaches_the_caller_and_leaves_nothing_behind(client)
         lambda y: dd.from_pandas(pd.Series(y), npartitions=4).to_dask_array(),
     ],
 )
-@pytest.mark.parametrize("collection", [dense, frame, unknown_sizes])
+@pytest.mark.parametrize("collection", [dense, pytest.param(frame, marks=pytest.mark.slow), unknown_sizes])
 def test_labels_are_cut_where_rows_are(client, collection, labels):
     X, y = rows_and_labels()
     with as_blocks(collection(X), labels(y), block_bytes=1) as blocks:
@@ -318,6 +318,7 @@ def test_labels_become_masks(client):
         np.testing.assert_array_equal(np.concatenate([state["is_negative"] for state in parts]), y == 0)
 
 
+@pytest.mark.slow
 def test_what_reaches_the_client_does_not_grow_with_the_rows(client):
     def fit_like(n_rows):
         X = da.random.default_rng(0).normal(size=(n_rows, 4), chunks=(n_rows // 4, 4))

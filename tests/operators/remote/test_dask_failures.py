@@ -94,6 +94,7 @@ def test_a_block_that_ends_every_worker_is_given_up(client):
     assert tasks_left(client) == []
 
 
+@pytest.mark.slow
 def test_data_without_a_source_are_lost_with_their_worker(client):
     X, y = rows_and_labels()
     workers = list(client.nthreads())

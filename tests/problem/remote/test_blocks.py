@@ -52,7 +52,15 @@ def assert_certified(problem, X, y, result, tol):
     assert certificate.gap <= tol * (1 + 1e-6) + 1e-10
 
 
-@pytest.mark.parametrize(("tau", "reg"), [(0.0, 1e-2), (0.05, 1e-3), (0.5, 1e-4), (1.0, 1e-2)])
+@pytest.mark.parametrize(
+    ("tau", "reg"),
+    [
+        (0.0, 1e-2),
+        pytest.param(0.05, 1e-3, marks=pytest.mark.slow),
+        (0.5, 1e-4),
+        pytest.param(1.0, 1e-2, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("storage", list(STORAGES))
 def test_certificate_holds_in_memory(storage, dtype, tau, reg):

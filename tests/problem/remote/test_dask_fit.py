@@ -82,7 +82,7 @@ def dense(X):
     ("collection", "persist"),
     [
         (dense, True),
-        (frame, False),
+        pytest.param(frame, False, marks=pytest.mark.slow),
         pytest.param(dense, False, marks=pytest.mark.slow),
         pytest.param(csr_chunks, True, marks=pytest.mark.slow),
     ],
@@ -92,6 +92,7 @@ def test_the_optimum_is_that_of_rows_in_memory(client, data, collection, persist
     assert_optimal(X, y, fitted(collection(X), y, persist=persist))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed by a signal")
 def test_a_worker_killed_in_the_middle_changes_nothing(client, data):
     X, y = data
@@ -124,6 +125,7 @@ def test_a_callback_that_raises_ends_the_fit_and_frees_the_workers(client, data)
     assert all(count == 0 for count in client.run(lambda dask_worker: len(dask_worker.data)).values())
 
 
+@pytest.mark.slow
 def test_folds_are_problems_of_their_own(client, data):
     X, y = data
     with as_blocks(dense(X), y, block_bytes=1) as blocks:

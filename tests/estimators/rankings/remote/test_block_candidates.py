@@ -123,6 +123,7 @@ def test_the_model_is_no_weaker_than_that_of_rows_in_memory(form):
     assert "logistic(1)" in model.selection_["candidate"]
 
 
+@pytest.mark.slow
 def test_candidates_come_from_a_cluster(cluster):
     pytest.importorskip("distributed")
     from dask_cases import client_of, tasks_left
