@@ -243,6 +243,14 @@ def test_debug_lets_the_error_through(place, monkeypatch, where):
         command(*(["--debug", *line] if where == "before" else [*line, "--debug"]))
 
 
+@pytest.mark.slow
+def test_debug_shows_the_traceback(place):
+    line = [sys.executable, "-m", "taufpl.cli", "fit", "none.csv", "--target", "y", "-o", "out.skops", "--debug"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=place, timeout=300, check=False)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
 @pytest.mark.parametrize("shown", ["working", "bar", "endless"])
 def test_long_work_says_in_a_log_how_far_it_is(monkeypatch, capsys, shown):
     monkeypatch.setattr(_output, "PERIOD", 0.01)

@@ -2,6 +2,7 @@
 
 import re
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -32,7 +33,7 @@ ESTIMATORS = {
 }
 SOME_STEPS = {
     "linear": {"comparing rankings, fold 2 of 6", "fitting the model on 400 rows", "measuring the recall, fold 3 of 3"},
-    "kernel": {"tau_scale 4: fold 2 of 2", "measuring the recall, fold 1 of 2"},
+    "kernel": {"tau_scale 4: fold 2 of 2", "judging the best again: fold 2 of 2", "measuring the recall, fold 1 of 2"},
     "any scorer": {"fitting the model on 600 rows", "checking the threshold, fold 3 of 3"},
     "rounds": {"round 1 of 4", "round 4 of 4"},
     "ranker": {"grid of reg, tau_scale 1: fold 2 of 2"},
@@ -73,6 +74,14 @@ def test_verbose_prints_them_and_changes_nothing_else(name, capsys):
         loud.set_params(verbose="much").fit(X, Y)
 
 
+@pytest.mark.parametrize("name", ["linear", "stack"])
+def test_a_backend_without_single_results_tells_them_at_the_end(name, monkeypatch):
+    monkeypatch.setattr(joblib._parallel_backends.ThreadingBackend, "supports_return_generator", False)
+    with joblib.parallel_config("threading"):
+        told = told_by(ESTIMATORS[name].__sklearn_clone__().set_params(n_jobs=2))
+    assert SOME_STEPS[name] & {what for _, _, what in told}
+
+
 def test_remote_rows_tell_their_folds():
     da = pytest.importorskip("dask.array")
     told = []
@@ -99,6 +108,15 @@ def test_a_step_with_parts_is_told_by_its_parts():
     assert told == [(0.25, 2, "first: a quarter"), (2, 2, "second"), (1, 2, "half")]
     tell(1, 2, "nobody")
     assert len(told) == 3
+
+
+def test_an_error_in_a_step_leaves_the_watcher_as_it_was():
+    told = []
+    with watching(lambda *each: told.append(each)):
+        with pytest.raises(ZeroDivisionError), step(0, 2, "first"):
+            raise ZeroDivisionError
+        tell(1, 2, "after it")
+    assert told == [(1, 2, "after it")]
 
 
 def test_steps_within_a_step():

@@ -147,7 +147,7 @@ def test_counts_and_flags_can_be_mixed():
 
 @pytest.mark.slow
 @pytest.mark.statistics
-@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 1.0])
+@pytest.mark.parametrize("share", [0.5, 1.0])
 def test_few_false_alarms_over_a_hundred_thousand_looks(share):
     tau, delta, n_runs = 0.01, 0.05, 400
     rng = np.random.default_rng(4)

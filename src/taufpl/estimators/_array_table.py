@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
-from taufpl.estimators._progress import call_as_step, each_told, is_watched
+from taufpl.estimators._progress import call_as_step, each_told, one_by_one
 from taufpl.estimators._reading import CopyFinder, Units, enough_folds, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
 from taufpl.operators import Operator, worker
@@ -324,13 +324,12 @@ class ArrayParts(Parts):
             for place, (pair, *own) in enumerate(jobs):
                 yield call_as_step(place, len(jobs), what, function, *pair, *own)
             return
-        # Results one by one where that is told of; not every backend of joblib can do it.
-        order = {"return_as": "generator"} if is_watched() else {}
         if any(train.operator is None for train, _ in self.pairs):
-            results = Parallel(n_jobs=self.n_jobs, **order)(delayed(function)(*pair, *own) for pair, *own in jobs)
+            scorers = Parallel(n_jobs=self.n_jobs, **one_by_one())
+            results = scorers(delayed(function)(*pair, *own) for pair, *own in jobs)
         else:
-            parallel = joblib.Parallel(n_workers, prefer="threads", **order)
-            results = parallel(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
+            linear = joblib.Parallel(n_workers, prefer="threads", **one_by_one())
+            results = linear(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
         yield from each_told(results, len(jobs), what)
 
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from joblib.parallel import get_active_backend
+
 # Told how many steps are done, parts of one included, how many there are, and what was done last or has begun.
 Watcher = Callable[[float, float, str], None]
 
@@ -36,13 +38,13 @@ def printing(verbose: int) -> Iterator[None]:
 
 
 def _print_step(n_done: float, n_steps: float, what: str) -> None:
-    # Thirds and the like may add up to a little less than a whole step.
-    print(f"[{int(n_done + 1e-9)}/{n_steps:.0f}] {what}", file=sys.stderr, flush=True)
+    print(f"[{int(n_done)}/{n_steps:.0f}] {what}", file=sys.stderr, flush=True)
 
 
-def is_watched() -> bool:
-    """Whether anybody is told of steps."""
-    return _watcher.get() is not None
+def one_by_one() -> dict[str, Any]:
+    """The option of joblib's Parallel that has results come one by one, where they are told of and the backend can."""
+    can = getattr(get_active_backend()[0], "supports_return_generator", False)
+    return {"return_as": "generator"} if can and _watcher.get() is not None else {}
 
 
 def tell(n_done: int, n_steps: int, what: str) -> None:
@@ -53,7 +55,10 @@ def tell(n_done: int, n_steps: int, what: str) -> None:
 
 @contextmanager
 def step(n_done: int, n_steps: int, what: str) -> Iterator[None]:
-    """Tell of the steps inside as parts of one; where there are none, of this one when it is done."""
+    """Tell of the steps inside as parts of one; where there are none, of this one when it is done.
+
+    The only step there is goes without saying: what is inside is told as it is.
+    """
     watcher, told = _watcher.get(), False
     if watcher is None or n_steps == 1:
         yield

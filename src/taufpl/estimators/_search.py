@@ -130,19 +130,20 @@ class RegSearch:
             n_added += 1
         return n_added
 
-    def judge_best(self, choice: SolverChoice) -> bool:
-        """Judge the best reg anew by another choice, a finer gap say, and return whether that had not been done."""
+    def has_judged_best(self) -> bool:
+        """Whether `judge_best` has judged what is now the best reg."""
+        return self.best_reg() in self._judged
+
+    def judge_best(self, choice: SolverChoice) -> None:
+        """Judge the best reg anew by another choice, a finer gap say."""
         place = int(np.argmax(self.scores.mean(axis=0)))
-        if self.regs[place] in self._judged:
-            return False
-        self._judged.add(self.regs[place])
+        self._judged.add(float(self.regs[place]))
         run = partial(run_fold, setting=self.setting, regs=[float(self.regs[place])], tau=self.tau, choice=choice)
         nearer = self.largest if 2 * place < self.regs.size else self.smallest
         for fold, path in enumerate(self.folds.map(run, nearer)):
             self.scores[fold, place] = path.scores[0]
             self.seconds[fold, place] += path.seconds[0]
             self.passes[fold, place] += path.passes[0]
-        return True
 
     def best_reg(self) -> float:
         """The reg with the best mean score; of equals, the largest."""

@@ -31,7 +31,7 @@ _REG_RANGE = (1.0, 1e-5)
 _MOST_REG_EXTENSIONS = 1
 # Larger shares of the negatives than tau, in multiples of it, that tau_scale="cv" tries.
 _TAU_SCALES = (1.0, 2.0, 4.0)
-# Gaps at which settings are judged: all of them at the first, and whichever leads at the second until it leads there.
+# Gaps at which settings are judged: the first for all of them, the second for whichever leads.
 _ROUGH_TOL, _LEADER_TOL = 5e-2, 1e-2
 # The search may take fewer landmarks than the fit: which gamma and reg are good shows with few.
 _MOST_COMPONENTS = 300
@@ -64,14 +64,11 @@ class KernelSearch:
             following = tried[0] / _GAMMA_STEP if end == 0 else tried[-1] * _GAMMA_STEP
             searches[following] = self._at(following, len(tried), len(tried) + 1)
         best = _best_gamma(searches)
-        while self._judge_again(searches[best].best(), len(searches), best):
+        while not (leader := searches[best].best()).has_judged_best():
+            with step(len(searches), len(searches) + 1, "judging the best again"):
+                leader.judge_best(self._choice(_LEADER_TOL))
             best = _best_gamma(searches)
-        return best, searches[best].best(), _joined_table(searches)
-
-    def _judge_again(self, search: RegSearch, n_before: int, gamma: float) -> bool:
-        """Judge what leads at the finer gap; False where that has been done."""
-        with step(n_before, n_before + 1, f"gamma {gamma:.3g} again"):
-            return search.judge_best(self._choice(_LEADER_TOL))
+        return best, leader, _joined_table(searches)
 
     def _choice(self, tol: float) -> SolverChoice:
         return replace(self.model._choice(), tol=max(self.model.tol, tol))

@@ -18,7 +18,7 @@ from taufpl._sklearn import Interval, StrOptions, fit_context, safe_indexing
 from taufpl._types import Array, Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, indexed
-from taufpl.estimators._progress import printing, tell
+from taufpl.estimators._progress import one_by_one, printing, tell
 from taufpl.estimators._reading import Units, in_memory, read_units, split_labels
 from taufpl.estimators.screening._candidates import EFFORTS, Candidate, Task, find_candidates
 from taufpl.estimators.screening._leaderboard import STACK, Standing, standing
@@ -156,13 +156,12 @@ class StackedScorer(PredictionMixin, BaseEstimator):
     ) -> list[list[FoldFit]]:
         """Every candidate without every fold, `n_jobs` at the same time."""
         jobs = [(candidate, fold, *rows) for candidate in candidates for fold, rows in enumerate(parts)]
-        work = Parallel(n_jobs=self.n_jobs, return_as="generator")
         done: list[FoldFit] = []
-        fits = work(
-            delayed(fit_fold)(candidate.name, candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
-            for candidate, fold, train, held_out in jobs
-        )
         with printing(self.verbose):
+            fits = Parallel(n_jobs=self.n_jobs, **one_by_one())(
+                delayed(fit_fold)(candidate.name, candidate.make(self.seed_ + fold), Z, is_positive, train, held_out)
+                for candidate, fold, train, held_out in jobs
+            )
             for (candidate, fold, *_), fitted in zip(jobs, fits, strict=True):
                 done.append(fitted)
                 tell(len(done), len(jobs), f"{candidate.name}, fold {fold + 1} of {len(parts)}")
