@@ -38,7 +38,7 @@ VARIANTS = [
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="oob", delta=None, n_rounds=3),
     TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="train", combine="refit"),
     KernelTauFPLRanker(0.1, n_components=10, random_state=0),
-    KernelTauFPLClassifier(0.2, threshold="train", cv=2, regs=[0.1]),
+    KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
     NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),
 ]

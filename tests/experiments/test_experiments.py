@@ -222,7 +222,7 @@ def test_trials_leave_as_many_rows_as_they_promise():
 
 @pytest.mark.slow
 def test_the_quick_reproduction_runs_whole(tmp_path):
-    """Every experiment with every method, by the command that users give, with one round for two."""
+    """Every experiment with every method, by the command that users give, but for the second round."""
     environment = {**os.environ, "TAUFPL_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     line = [sys.executable, "-m", "taufpl.cli", "reproduce", "--quick", "--rounds", "1", "--jobs", "2", "--json"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path, env=environment)
