@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taufpl import TauFPLClassifier, TauFPLRankerCV
-from taufpl.estimators import ArrayTable, split_labels
+from taufpl.estimators import ArrayTable, _array_table, split_labels
 from taufpl.operators import as_operator
 from taufpl.operators._threads import n_threads, thread_limit
 
@@ -35,6 +35,15 @@ def test_linear_fits_share_the_process():
     here = os.getpid()
     assert set(table(as_operator(X)).split(4).map(place)) == {(here, False)}
     assert set(table(as_operator(X), n_jobs=1).split(4).map(place)) == {(here, True)}
+
+
+def test_small_linear_fits_take_turns(monkeypatch):
+    """Threads would wait for the interpreter; with as many values as this or more they would not."""
+    here, operator = os.getpid(), as_operator(X)
+    monkeypatch.setattr(_array_table, "_LEAST_WORK", X.size + 26)
+    assert set(table(operator).split(4).map(place)) == {(here, True)}
+    monkeypatch.setattr(_array_table, "_LEAST_WORK", X.size + 25)
+    assert set(table(operator).split(4).map(place)) == {(here, False)}
 
 
 @pytest.mark.slow

@@ -24,6 +24,9 @@ from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
 from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, stratified_rounds
 
+# Linear fits share threads from this many values on, those of the rows and of a matrix of their features.
+_LEAST_WORK = 500_000
+
 
 @dataclass(frozen=True)
 class ArrayScores(Scores):
@@ -320,7 +323,7 @@ class ArrayParts(Parts):
         """
         jobs = list(zip(self.pairs, *arguments, strict=True))
         n_workers = min(effective_n_jobs(self.n_jobs), len(jobs))
-        if n_workers == 1:
+        if n_workers == 1 or self._are_small():
             for place, (pair, *own) in enumerate(jobs):
                 yield call_as_step(place, len(jobs), what, function, *pair, *own)
             return
@@ -331,6 +334,11 @@ class ArrayParts(Parts):
             linear = joblib.Parallel(n_workers, prefer="threads", **one_by_one())
             results = linear(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
         yield from each_told(results, len(jobs), what)
+
+    def _are_small(self) -> bool:
+        """Whether linear fits take so few products at a time that threads would wait for the interpreter."""
+        operator = self.pairs[0][0].operator
+        return operator is not None and operator.n_stored() + operator.shape[1] ** 2 < _LEAST_WORK
 
 
 def _work(function: Callable[..., Any], train: ArrayTable, held_out: ArrayTable, *own: Any) -> Any:

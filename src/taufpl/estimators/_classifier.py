@@ -111,7 +111,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
         Folds and rounds that are fitted at the same time, in threads that share the rows; None is 1, -1 all cores.
-        Those of remote rows follow each other.
+        Those of remote rows, or of fewer than 500,000 values, follow each other.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided.
     verbose : int, default=0

@@ -16,7 +16,7 @@ from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators._progress import step
-from taufpl.estimators._search import RankingSearch, RegSearch, Setting, leading_end, make_grid
+from taufpl.estimators._search import RankingSearch, RegSearch, Setting, make_grid
 from taufpl.estimators.kernel._rows import make_rows
 
 if TYPE_CHECKING:
@@ -56,19 +56,18 @@ class KernelSearch:
         extend = has_gamma and self.model.gamma == "cv"
         gammas = [factor * gamma for factor in _GAMMA_FACTORS] if extend else [gamma]
         searches = {each: self._at(each, place, len(gammas)) for place, each in enumerate(gammas)}
-        for _ in range(_MOST_GAMMA_EXTENSIONS if extend else 0):
-            tried = sorted(searches)
-            end = leading_end([searches[each].best().best_score() for each in tried])
-            if end is None:
-                break
-            following = tried[0] / _GAMMA_STEP if end == 0 else tried[-1] * _GAMMA_STEP
-            searches[following] = self._at(following, len(tried), len(tried) + 1)
-        best = _best_gamma(searches)
-        while not (leader := searches[best].best()).has_judged_best():
-            with step(len(searches), len(searches) + 1, "judging the best again"):
-                leader.judge_best(self._choice(_LEADER_TOL))
-            best = _best_gamma(searches)
-        return best, leader, _joined_table(searches)
+        n_most = len(gammas) + (_MOST_GAMMA_EXTENSIONS if extend else 0)
+        while True:
+            tried, best = sorted(searches), _best_gamma(searches)
+            leader = searches[best].best()
+            if not leader.has_judged_best():
+                with step(len(tried), len(tried) + 1, "judging the best again"):
+                    leader.judge_best(self._choice(_LEADER_TOL))
+            elif best in (tried[0], tried[-1]) and len(tried) < n_most:
+                following = best / _GAMMA_STEP if best == tried[0] else best * _GAMMA_STEP
+                searches[following] = self._at(following, len(tried), len(tried) + 1)
+            else:
+                return best, leader, _joined_table(searches)
 
     def _choice(self, tol: float) -> SolverChoice:
         return replace(self.model._choice(), tol=max(self.model.tol, tol))
