@@ -7,4 +7,4 @@ from taufpl.estimators import _array_table
 
 @pytest.fixture(autouse=True)
 def threads_for_small_tables(monkeypatch):
-    monkeypatch.setattr(_array_table, "_LEAST_WORK", 0)
+    monkeypatch.setattr(_array_table, "_MANY", 0)

@@ -37,13 +37,27 @@ def test_linear_fits_share_the_process():
     assert set(table(as_operator(X), n_jobs=1).split(4).map(place)) == {(here, True)}
 
 
-def test_small_linear_fits_take_turns(monkeypatch):
+def test_few_values_take_turns(monkeypatch):
     """Threads would wait for the interpreter; with as many values as this or more they would not."""
     here, operator = os.getpid(), as_operator(X)
-    monkeypatch.setattr(_array_table, "_LEAST_WORK", X.size + 26)
+    monkeypatch.setattr(_array_table, "_MANY", X.size + 1)
     assert set(table(operator).split(4).map(place)) == {(here, True)}
-    monkeypatch.setattr(_array_table, "_LEAST_WORK", X.size + 25)
+    monkeypatch.setattr(_array_table, "_MANY", X.size)
     assert set(table(operator).split(4).map(place)) == {(here, False)}
+
+
+def test_by_default_folds_take_the_threads_of_products(monkeypatch):
+    """One at a time where there is one thread, or where X is so large that copies side by side would not fit."""
+    operator = as_operator(X)
+
+    def are_side_by_side(limit):
+        with thread_limit(limit):
+            return [not is_main for _, is_main in table(operator, n_jobs=None).split(2).map(place)]
+
+    assert are_side_by_side(2) == [True, True]
+    assert are_side_by_side(1) == [False, False]
+    monkeypatch.setattr(_array_table, "LARGE", X.size - 1)
+    assert are_side_by_side(2) == [False, False]
 
 
 @pytest.mark.slow

@@ -19,13 +19,16 @@ from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._progress import call_as_step, each_told, one_by_one
 from taufpl.estimators._reading import CopyFinder, Units, enough_folds, find_copies, possible_folds
 from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
-from taufpl.operators import Operator, worker
+from taufpl.operators import Operator, n_threads, worker
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
 from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, stratified_rounds
 
-# Linear fits share threads from this many values on, those of the rows and of a matrix of their features.
-_LEAST_WORK = 500_000
+# Values of X, stored ones if it is sparse, from which on linear fits gain by threads: with fewer they wait for the
+# interpreter more often than they work side by side.
+_MANY = 2_000_000
+# Values from which on no fit may take a multiple of X in memory.
+LARGE = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -322,8 +325,8 @@ class ArrayParts(Parts):
         of any kind get processes, which start anew and get a copy of the rows.
         """
         jobs = list(zip(self.pairs, *arguments, strict=True))
-        n_workers = min(effective_n_jobs(self.n_jobs), len(jobs))
-        if n_workers == 1 or self._are_small():
+        n_workers = min(self._n_workers(), len(jobs))
+        if n_workers == 1:
             for place, (pair, *own) in enumerate(jobs):
                 yield call_as_step(place, len(jobs), what, function, *pair, *own)
             return
@@ -335,10 +338,16 @@ class ArrayParts(Parts):
             results = linear(joblib.delayed(_work)(function, *pair, *own) for pair, *own in jobs)
         yield from each_told(results, len(jobs), what)
 
-    def _are_small(self) -> bool:
-        """Whether linear fits take so few products at a time that threads would wait for the interpreter."""
-        operator = self.pairs[0][0].operator
-        return operator is not None and operator.n_stored() + operator.shape[1] ** 2 < _LEAST_WORK
+    def _n_workers(self) -> int:
+        """`n_jobs`; linear fits on few values are one at a time, and on many as many as products have threads by default."""
+        operator, n_jobs = self.pairs[0][0].operator, effective_n_jobs(self.n_jobs)
+        if operator is None:
+            return n_jobs
+        n_values = operator.n_stored()
+        if n_values < _MANY:
+            return 1
+        by_default = self.n_jobs is None and n_values <= LARGE
+        return max(n_jobs, n_threads()) if by_default else n_jobs
 
 
 def _work(function: Callable[..., Any], train: ArrayTable, held_out: ArrayTable, *own: Any) -> Any:

@@ -110,8 +110,9 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
-        Folds and rounds that are fitted at the same time, in threads that share the rows; None is 1, -1 all cores.
-        Those of remote rows, or of fewer than 500,000 values, follow each other.
+        Folds and rounds that are fitted at the same time, in threads that share the rows; -1 is all cores. Those of
+        fewer than 2,000,000 values of X, or of remote rows, follow each other. None is 1 beyond 20,000,000 values, for
+        every thread copies rows, and below that the threads of products (all cores, or `OMP_NUM_THREADS`).
     random_state : int, RandomState or None, default=None
         Decides how rows are divided.
     verbose : int, default=0

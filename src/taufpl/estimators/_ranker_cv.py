@@ -54,8 +54,8 @@ class TauFPLRankerCV(LinearScorer):
     solver, tol, max_iter, pos_label, callback
         As in :class:`TauFPLRanker`; the callback sees the final fit.
     n_jobs : int, default=None
-        Folds that are fitted at the same time, in threads that share the rows; None is 1, -1 all cores. Folds of remote
-        rows follow each other, and their blocks are worked on at the same time.
+        Folds that are fitted at the same time, in threads, as in :class:`TauFPLClassifier`. Folds of remote rows follow
+        each other, and their blocks are worked on at the same time.
     verbose : int, default=0
         1 prints the steps of the search (settings, folds) on stderr.
 

@@ -39,6 +39,7 @@ from taufpl.operators._storage import (
 )
 from taufpl.operators._threads import (
     SharedContext as SharedContext,
+    n_threads as n_threads,
     one_blas_thread as one_blas_thread,
     worker as worker,
 )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Mask, RowIndices, Vector
-from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._array_table import LARGE, ArrayTable
 from taufpl.estimators._linear import SolverChoice
 from taufpl.estimators._reading import ENOUGH_POSITIVES
 from taufpl.estimators._table import LinearModel, Table
@@ -24,7 +24,7 @@ from taufpl.estimators.rankings._gaussian_recall import RIDGES, NegativeMoments,
 from taufpl.estimators.rankings._plain import PLAIN, START, Name, plain_candidates, start_candidate
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.estimators.strategies import LinearFitter
-from taufpl.operators import as_operator
+from taufpl.operators import as_operator, one_blas_thread
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import Sample, share_above
 
@@ -44,8 +44,6 @@ _MOST_SCREENED = 0.25
 _NEIGHBOURS = (0.5, 1.0, 2.0)
 # Most candidates that are averaged.
 _MOST_KEPT = 5
-# Values of X, stored ones if it is sparse, from which on no candidate may take a multiple of X in memory.
-LARGE = 20_000_000
 # Up to this many rows a second division into folds is taken: which rows happen to share a fold moves the order of the
 # candidates most where rows are few, and there it costs little.
 FEW_ROWS = 4_000
@@ -112,7 +110,8 @@ def _find(
     # Candidates choose k and reg themselves.
     problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, part.shape[0]), 1, 1.0)
     moments = NegativeMoments.of(problem)
-    return find_candidates(part, problem, moments, tau, wanted, frugal=frugal), moments
+    with one_blas_thread:
+        return find_candidates(part, problem, moments, tau, wanted, frugal=frugal), moments
 
 
 def find_candidates(
