@@ -27,8 +27,8 @@ from taufpl import NeymanPearsonClassifier
 
 TAU, DELTA = 0.01, 0.05
 WAYS = (
-    "Quantile of the rows\nlearned from",
-    "Quantile of\nheld-out rows",
+    "99 % quantile of\ntraining negatives",
+    "99 % quantile of\nheld-out negatives",
     "taufpl",
 )
 
@@ -73,7 +73,7 @@ def picture(rates: np.ndarray, recalls: np.ndarray, path: Path) -> None:
         for mask, colour in ((~broken, "#0072b2"), (broken, "#d55e00")):
             axes.plot(100 * rates[mask, place], -place + jitter[mask], "o", color=colour, markersize=3, alpha=0.45)
         axes.annotate(
-            f"broken in {100 * broken.mean():.0f} %\nrecall {100 * recalls[:, place].mean():.0f} %",
+            f"{100 * broken.mean():.0f} % break it\nrecall {100 * recalls[:, place].mean():.0f} %",
             (1.01, -place),
             xycoords=("axes fraction", "data"),
             va="center",
@@ -85,7 +85,7 @@ def picture(rates: np.ndarray, recalls: np.ndarray, path: Path) -> None:
     axes.set_yticks([-place for place in range(len(WAYS))], WAYS, fontsize=12)
     axes.set(ylim=(-len(WAYS) + 0.55, 0.62), xlim=(0, None))
     axes.set_xlabel("False alarms among new negatives, %", fontsize=12)
-    title = f"{len(rates)} screens, one dot each: who keeps the tolerance on new data?"
+    title = f"{len(rates)} screens per method, one dot each: which keep the tolerance on new data?"
     figure.suptitle(title, x=0.01, horizontalalignment="left", fontsize=12.5)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=11)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # From the top of the page to the end of the ROC curve.
-SIZE = (1060, 1360)
+SIZE = (1060, 1365)
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--disable-sync",
          "--disable-background-networking", "--disable-component-update")  # fmt: skip
 

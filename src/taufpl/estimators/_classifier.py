@@ -63,7 +63,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
           all data. Measured rather than proven.
         - "oob": the paper's out-of-bootstrap. In each of `n_rounds` rounds a random `train_share` of the rows trains,
           and the rest picks a threshold by `rule`, or, with a `delta`, by the order statistic; the mean is taken.
-          With ``delta=None`` the tolerance holds about half the time.
+          Nothing is proven; with ``delta=None`` up to six of ten fits exceed the tolerance.
         - "train": the quantile of the training negatives. Optimistic.
     delta : float or None, default=0.05
         Probability with which tau may be exceeded. None is for "oob" by `rule`, the paper's way; where "np" or
