@@ -339,7 +339,7 @@ class ArrayParts(Parts):
         yield from each_told(results, len(jobs), what)
 
     def _n_workers(self) -> int:
-        """`n_jobs`; linear fits on few values are one at a time, and on many as many as products have threads by default."""
+        """How many parts at a time: `n_jobs`; one for linear fits on few values, all threads for others by default."""
         operator, n_jobs = self.pairs[0][0].operator, effective_n_jobs(self.n_jobs)
         if operator is None:
             return n_jobs

@@ -55,8 +55,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
-        Folds and rounds that are fitted at the same time, in threads, as in :class:`TauFPLClassifier`; values are counted
-        among the features that stand for the kernel.
+        Folds and rounds that are fitted at the same time, in threads, as in :class:`TauFPLClassifier`, with the
+        features that stand for the kernel in the place of X.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided, and draws landmarks.
     verbose : int, default=0
