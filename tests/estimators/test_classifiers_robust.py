@@ -94,7 +94,7 @@ def test_strange_weights_and_labels_are_refused():
 WRONG = [
     (NeymanPearsonClassifier(LogisticRegression(), 0.0), X, Y, "'tau' parameter"),
     (NeymanPearsonClassifier(LogisticRegression(), 1.0), X, Y, "'tau' parameter"),
-    (NeymanPearsonClassifier(LogisticRegression(), [0.1, 1.5]), X, Y, "taus must be"),
+    (NeymanPearsonClassifier(LogisticRegression(), [0.1, 1.5]), X, Y, "tau must be"),
     (NeymanPearsonClassifier(LogisticRegression(), threshold="luck"), X, Y, "'threshold' parameter"),
     (NeymanPearsonClassifier(LogisticRegression(), delta=0.0), X, Y, "'delta' parameter"),
     (NeymanPearsonClassifier(LogisticRegression(), 0.1), X, np.zeros(900), "one class only"),

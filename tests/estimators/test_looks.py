@@ -52,9 +52,7 @@ def test_any_number_of_looks(name, tmp_path):
     model = load_model(tmp_path / "model.skops").model
     model.recalibrate(parts[2])
     # What a rule on all scores together says: those that were held out, and those of three recalibrations.
-    held_out = (
-        np.setdiff1d(np.arange(len(Y)), rows) if (rows := _training_rows(model)) is not None else np.arange(len(Y))
-    )
+    held_out = np.setdiff1d(np.arange(len(Y)), model.training_rows(Y))
     raw = np.concatenate([model._raw_scores(each) for each in (X[held_out][Y[held_out] == 0], *parts)])
     (whole,) = SequenceStatistic((0.05,), 0.025).choose_all(raw)
     found = model.evidence_
@@ -75,10 +73,6 @@ def test_any_number_of_looks(name, tmp_path):
     assert model.threshold_history_[-2].event == "restart"
     # A refit begins a new life.
     assert model.fit(X, Y).evidence_.delta == 0.025
-
-
-def _training_rows(model):
-    return None if getattr(model, "cv", None) == "prefit" else model.training_rows(Y)
 
 
 @pytest.mark.parametrize("name", MODELS)

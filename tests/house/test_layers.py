@@ -23,6 +23,7 @@ UTILITIES = (
     "_sklearn",
     "_types",
     "_version",
+    "_warnings",
     "exceptions",
 )
 LAYERS = (

@@ -1,8 +1,10 @@
 """One list of matrices through every operation, against plain NumPy."""
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from scipy import sparse
 from reference_operators import Plain, gram_work, grouped_sum, mirrored
 from taufpl._kernels import _csr, _dense
 from taufpl.operators import Operator, add_square, as_operator
-from taufpl.operators._threads import n_threads, thread_limit
+from taufpl.operators._threads import SharedContext, n_threads, thread_limit
 
 EPS = float(np.finfo(float).eps)
 N, D = 157, 23
@@ -372,6 +374,20 @@ def test_a_forked_process_has_its_own_helpers():
         if child == 0:
             os._exit(0 if np.array_equal(X.matvec(w), expected) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_threads_that_it_has_not():
+    """A lock that another thread holds at the fork would stay closed in the child."""
+    context = SharedContext(nullcontext)
+    with context._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            with context:
+                os._exit(0 if context._inside == 1 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32 - 1), st.booleans())

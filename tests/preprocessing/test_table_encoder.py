@@ -272,6 +272,17 @@ def test_arrays_have_no_identifiers():
         TableEncoder().fit(pd.DataFrame(counts, columns=["row"]))
 
 
+@pytest.mark.parametrize(
+    ("name", "is_identifier"),
+    [("payment_id", True), ("ID", True), ("paymentId", True), ("paymentID", True), ("order key", True)]
+    + [(name, False) for name in ("amount_paid", "bid", "grid", "covid", "Paid", "turkey")],
+)
+def test_whole_numbers_that_all_differ_are_an_identifier_by_their_name(name, is_identifier):
+    numbers = 1000 * np.random.default_rng(0).permutation(200) + 7.0
+    encoder = TableEncoder().fit(pd.DataFrame({name: numbers, "x": np.arange(200) % 7}))
+    assert (0 not in encoder.sources_) == is_identifier
+
+
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
 def test_sparse_rows(kind):
     narrow = sparse.random(60, 30, 0.3, random_state=0)

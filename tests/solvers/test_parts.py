@@ -6,7 +6,7 @@ import pytest
 from solver_cases import make_data, make_problem
 from taufpl.operators import as_operator
 from taufpl.problem import conjugate_gradients
-from taufpl.problem._krylov import Effort, KrylovSystem, estimated_diagonal
+from taufpl.problem._krylov import KrylovEffort, KrylovSystem, estimated_diagonal
 from taufpl.problem._oracle import Moments, RunningMoments
 from taufpl.solvers._model import FrozenModel, line_search
 
@@ -97,7 +97,7 @@ def test_hard_systems_are_factored_once_conjugate_gradients_have_taken_as_long()
     problem = make_problem(X, y, 7, 1e-7)
     oracle = oracle_at(problem, 0.1 * rng.normal(size=400), seed=7)
     gradient, squares = rng.normal(size=400), (np.ones(400), np.ones(400))
-    system, effort, passes = KrylovSystem(oracle), Effort(forcing=1e-9), []
+    system, effort, passes = KrylovSystem(oracle), KrylovEffort(forcing=1e-9), []
     for _ in range(2):
         before = problem.operator.n_passes
         step = system.solve(gradient, 0.0, squares, effort)
@@ -107,7 +107,7 @@ def test_hard_systems_are_factored_once_conjugate_gradients_have_taken_as_long()
 
 
 def test_short_steps_ask_for_more_exact_systems_and_long_ones_for_less():
-    effort = Effort()
+    effort = KrylovEffort()
     first = effort.forcing
     for _ in range(2):
         effort.see_step(0.2)
@@ -121,7 +121,7 @@ def test_short_steps_ask_for_more_exact_systems_and_long_ones_for_less():
 
 
 def test_conjugate_gradients_are_given_up_after_steps_that_hardly_moved():
-    effort = Effort()
+    effort = KrylovEffort()
     effort.see_step(0.01)
     assert effort.expected == 0
     effort.see_step(0.01)

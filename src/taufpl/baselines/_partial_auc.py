@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from taufpl._types import RowIndices, Vector
+from taufpl._warnings import warn_user
 from taufpl.baselines._bundle import Bundle
 from taufpl.baselines._cutting_planes import Minimum, minimise
 from taufpl.baselines._scorer import BaselineScorer
@@ -195,12 +195,11 @@ class PartialAUCSVM(BaselineScorer):
         self.n_passes_, self.history_ = result.history[-1].n_passes, result.history
         self.converged_, self.collapsed_ = result.converged, result.collapsed
         if self.collapsed_:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} found nothing better than w = 0, for any reg: the mean of the "
                 f"{problem.n_positive} positives is an average of negatives in which {k} of "
                 f"{problem.n_negative} decide, so that no direction separates them. Nothing is predicted positive. "
                 "Raise tau.",
                 RankingCollapseWarning,
-                stacklevel=4,
             )
         return result.coef, -train_threshold(ArrayTable.of(problem), result.coef, self.tau)

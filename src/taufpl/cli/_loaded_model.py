@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._segments import as_numbers
 from taufpl.estimators import last_step, steps_and_last, transformed
 from taufpl.exceptions import ModelFileError, UnseenSegmentWarning
+from taufpl.operators import ignoring
 from taufpl.persistence import SavedModel, load_model
 from taufpl.thresholding import (
     FIT,
@@ -30,6 +30,9 @@ from taufpl.thresholding import (
     named_tolerances,
     tolerance_of,
 )
+
+# Commands count rows of such segments, and say so once.
+_unwarned = ignoring(UnseenSegmentWarning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,7 @@ class LoadedModel:
         if self.limits is None:
             return self.model.decision_function(rows.X)
         steps, head = steps_and_last(self.model)
-        with warnings.catch_warnings():
-            # Commands count these rows, and say so once.
-            warnings.simplefilter("ignore", UnseenSegmentWarning)
+        with _unwarned:
             return head.decision_function(transformed(steps, rows.X), **self._segments(rows))
 
     def _segments(self, rows: RowBatch) -> dict[str, Array]:

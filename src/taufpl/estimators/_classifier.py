@@ -114,7 +114,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         fewer than 2,000,000 values of X, or of remote rows, follow each other. None is 1 beyond 20,000,000 values, for
         every thread copies rows, and below that the threads of products (all cores, or `OMP_NUM_THREADS`).
     random_state : int, RandomState or None, default=None
-        Decides how rows are divided.
+        Decides how rows are divided. The first folds of the search are not shuffled: shuffle rows that are sorted.
     verbose : int, default=0
         1 prints the steps of the fit (folds, rounds, settings) on stderr.
 

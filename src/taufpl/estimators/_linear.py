@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import RowIndices, Vector
+from taufpl._warnings import warn_user
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, linear_scores
-from taufpl.estimators._reading import TwoClasses, in_memory, needs_memory, read_units, split_labels, warn_user
+from taufpl.estimators._reading import TwoClasses, in_memory, needs_memory, read_units, split_labels
 from taufpl.estimators._table import Ranking, Table
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, to_numpy

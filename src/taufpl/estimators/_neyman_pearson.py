@@ -54,13 +54,15 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         held out, with a guarantee, or an error where they are too few; cross-fitting; the paper's out-of-bootstrap;
         the training quantile.
     delta : float or None, default=0.05
-        Probability with which tau may be exceeded. None is for "oob" by `rule`.
+        Probability with which tau may be exceeded. None is for "oob" by `rule`; where "np" or "cross" need a value it
+        then is 0.05.
     cv : int or "prefit", default=5
         Folds of "cross", and of the recall of "np". With "prefit", or with an estimator in
         :class:`sklearn.frozen.FrozenEstimator`, the estimator is taken as it is and all negatives given to `fit` choose
         the threshold: not those that it was fitted on.
-    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks, n_jobs, random_state, \
-verbose
+    n_jobs : int or None, default=None
+        Folds and rounds that are fitted at the same time, in processes; None is 1, -1 all cores.
+    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks, random_state, verbose
         As in :class:`TauFPLClassifier`. "np" fits the estimator once, and up to `cv` more times to measure the recall.
     segments : str, int, callable or None, default=None
         Limits by segment, as in :class:`TauFPLClassifier`.
@@ -194,7 +196,7 @@ verbose
         self
         """
         plan = self._plan(self._row_segments(X, segments))
-        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
+        if self._is_fitted_before():
             if params or order is not None:
                 given = sorted(params) or ["order"]
                 raise ValueError(f"a fitted estimator takes no parameters of fit but groups and segments, got {given}.")
@@ -245,8 +247,41 @@ verbose
             )
         learner.check(self.estimator)
 
+    def training_rows(
+        self, y: Any, groups: Any = None, order: Any = None, segments: Any = None, sample_weight: Any = None
+    ) -> RowIndices | None:
+        """The rows that `fit` would learn from, as :meth:`TauFPLClassifier.training_rows`.
+
+        Parameters
+        ----------
+        y, groups, order, segments : array-like of shape (n_samples,)
+            As they will be given to `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights that `fit` will pass on: rows of weight 0 count as absent.
+
+        Returns
+        -------
+        ndarray of int, or None
+            Row numbers, ascending, none with a fitted estimator; None where `fit` learns from all rows, because the
+            threshold is not "np".
+        """
+        if self._is_fitted_before():
+            return np.empty(0, dtype=np.intp)
+        if sample_weight is None:
+            return super().training_rows(y, groups, order, segments)
+        kept = np.flatnonzero(np.asarray(sample_weight) > 0)
+        given = [None if each is None else np.asarray(each)[kept] for each in (y, groups, order, segments)]
+        rows = super().training_rows(*given)
+        return None if rows is None else kept[rows]
+
+    def _is_fitted_before(self) -> bool:
+        return self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)
+
     def _positive_label(self) -> Any:
         return wanted_positive(self.estimator, self.pos_label)
+
+    def _learns_from_positives(self) -> bool:
+        return not is_outlier_detector(self.estimator)
 
     def _calibrate(self, X: Any, y: Any, groups: Any, plan: Plan) -> Self:
         """Threshold of a fitted scorer: every negative given is one that it has not seen."""

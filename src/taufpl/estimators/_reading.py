@@ -7,8 +7,6 @@ sides of a division, and each gives the threshold one negative.
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from taufpl._row_hashes import copies_among, is_missing
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, Mask, RowIndices
+from taufpl._warnings import warn_user
 from taufpl.estimators._table import Scores, Table
 from taufpl.exceptions import PositiveLabelWarning, RepeatedRowsWarning
 from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
@@ -30,8 +29,6 @@ from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
 _FOLLOWING = ("coef_", "intercept_", "thresholds_")
 # Labels whose larger one everybody takes for positive, in any numeric type: True is 1, and 1.0 is 1.
 _USUAL = ([0, 1], [-1, 1])
-# Frames between the line of the user and the place where its labels are read.
-_INSIDE = ("taufpl.", "sklearn.", "contextlib")
 # A code for each row that it shares with its copies, -1 where it has none; or None.
 CopyFinder = Callable[[Any], RowIndices | None]
 
@@ -103,14 +100,6 @@ def _positive_place(labels: Array, kind: str, pos_label: Any, n_rows: int) -> in
     if len(found) != 1:
         raise ValueError(f"pos_label must be one of the labels in y, {labels.tolist()}; got {pos_label!r}.")
     return int(found[0])
-
-
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn on the line that called this package."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
 
 
 def count_labels(labels: Array) -> dict[Any, int]:
@@ -354,7 +343,7 @@ def needs_memory(name: str) -> str:
     """What to say of an estimator or a function that takes no remote rows."""
     return (
         f"{name} needs rows in memory: NumPy arrays, SciPy matrices, or dataframes. TauFPLRanker, TauFPLRankerCV, "
-        "TauFPLClassifier and TopPush take remote rows."
+        "TauFPLClassifier, NeymanPearsonClassifier, ScreeningClassifier and baselines.TopPush take remote rows."
     )
 
 

@@ -69,11 +69,11 @@ def reg_grid(regs: ArrayLike) -> Vector:
     return values
 
 
-def tau_grid(taus: ArrayLike) -> Vector:
+def tau_grid(taus: ArrayLike, name: str = "taus") -> Vector:
     """The values of tau, as given."""
     values = np.atleast_1d(np.asarray(taus, dtype=np.float64))
     if values.ndim != 1 or values.size == 0 or not ((values > 0).all() and (values < 1).all()):
-        raise ValueError(f"taus must be one or more numbers strictly between 0 and 1, got {taus!r}.")
+        raise ValueError(f"{name} must be one or more numbers strictly between 0 and 1, got {taus!r}.")
     return values
 
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, num_samples
 from taufpl._types import Array, RowIndices, Vector
+from taufpl._warnings import warn_user
 from taufpl.estimators._predictions import accuracy, labels_of
-from taufpl.estimators._reading import warn_user
 from taufpl.estimators._search import tau_grid
 from taufpl.estimators._segments import RowSegments, labels_of_rows, read_segments
 from taufpl.estimators._thresholded import ThresholdedMixin
@@ -147,7 +147,7 @@ class SegmentedMixin(ThresholdedMixin):
         labels = labels_of_rows(self.segments, X, given)
         found = read_segments(labels, self.tau, 0 if labels is None else num_samples(X), known)
         if found is None:
-            tau_grid(self.tau)
+            tau_grid(self.tau, "tau")
             return None
         return found if callable(self.segments) else replace(found, column=self.segments)
 

@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from taufpl._row_hashes import copies_among
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Array, RowIndices, Vector
+from taufpl._warnings import warn_user
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._looks import LOOKS_CONSTRAINT, check_restart, with_looks
 from taufpl.estimators._progress import printing
-from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels, warn_user
+from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._table import Table
 from taufpl.estimators.strategies import (
@@ -142,7 +143,7 @@ class ThresholdedMixin(ABC):
 
     def _training_rows(self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None) -> RowIndices | None:
         """The rows that `fit` learns from; None where it learns from all."""
-        labels = split_labels(np.asarray(y), self.pos_label)
+        labels = split_labels(np.asarray(y), self._positive_label())
         plan = self._plan(segments)
         units = read_units(groups, order, len(y), plan.segment_codes)
         table = ArrayTable(None, labels.positive_rows, labels.negative_rows, units)
@@ -151,9 +152,22 @@ class ThresholdedMixin(ABC):
             name = choose_strategy(self.threshold, table, plan)
         if not STRATEGIES[name].holds_out:
             return None
-        with hold_out_rows(table, plan, needs_positives=True) as (train, _, _):
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                f"training_rows needs a random_state that is a number, got {self.random_state!r}: with any other, fit "
+                "divides the rows anew. Set random_state=0, say."
+            )
+        with hold_out_rows(table, plan, needs_positives=self._learns_from_positives()) as (train, _, _):
             rows: RowIndices = train.rows
             return rows
+
+    def _positive_label(self) -> Any:
+        """The label of the positives, as far as it is given."""
+        return self.pos_label
+
+    def _learns_from_positives(self) -> bool:
+        """Whether a fit looks at positives."""
+        return True
 
     def _read_scores(self, scores: Vector, X: Any, y: Any, groups: Any, plan: Plan) -> tuple[ArrayTable, ArrayScores]:
         """Rows in memory that a fitted scorer has not seen; all are negatives where there are no labels."""

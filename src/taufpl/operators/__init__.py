@@ -38,7 +38,7 @@ from taufpl.operators._storage import (
     stacked as stacked,
 )
 from taufpl.operators._threads import (
-    SharedContext as SharedContext,
+    ignoring as ignoring,
     n_threads as n_threads,
     one_blas_thread as one_blas_thread,
     worker as worker,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -73,8 +74,9 @@ _counting = threading.Lock()
 
 
 def _forget_helpers() -> None:
-    """Start anew in a forked process: threads do not survive a fork."""
-    global _team
+    """Start anew in a forked process: threads do not survive a fork, and a lock that one held would stay closed."""
+    global _team, _counting
+    _counting = threading.Lock()
     limit = _team.limit
     _team = _Team()
     _team.limit = limit
@@ -116,6 +118,12 @@ class SharedContext:
         self._lock = threading.Lock()
         self._inside = 0
         self._opened: AbstractContextManager[Any] | None = None
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Begin anew in a forked process, in which no other thread will leave the context or give back the lock."""
+        self._lock, self._inside, self._opened = threading.Lock(), 0, None
 
     def __enter__(self) -> None:
         with self._lock:
@@ -143,6 +151,18 @@ def _blas() -> ThreadpoolController:
 # a core from threads that have work, and on a busy machine a thread that is waited for may be put aside: seconds pass
 # where milliseconds would do. The number of threads belongs to the process.
 one_blas_thread = SharedContext(lambda: _blas().limit(limits=1, user_api="blas"))
+
+
+def ignoring(category: type[Warning]) -> SharedContext:
+    """A context without a kind of warning. Filters belong to the process: threads must not restore each other's."""
+    return SharedContext(partial(_ignoring, category))
+
+
+@contextmanager
+def _ignoring(category: type[Warning]) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category)
+        yield
 
 
 @contextmanager

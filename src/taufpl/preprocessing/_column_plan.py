@@ -22,7 +22,7 @@ _FEW = 20
 # Where a column counts all rows and some of them are held out, its steps are at most this large on average.
 _MOST_GAP = 6
 
-_IS_ID = re.compile(r"(?:^|[_\W])(?:id|uuid|guid|key)$|[a-z]I[dD]$", re.IGNORECASE)
+_IS_ID = re.compile(r"(?:^|[_\W])(?i:id|uuid|guid|key)$|[a-z](?:Id|ID)$")
 _EMPTY, _CONSTANT = "no value in any row", "the same value in every row"
 
 

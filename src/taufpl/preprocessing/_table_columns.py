@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from taufpl._row_hashes import is_missing
 from taufpl._types import Array, Mask, Matrix, RowIndices, Vector
+from taufpl._warnings import warn_user
 from taufpl.operators import LARGEST_VALUE
 from taufpl.preprocessing._column_plan import ColumnPlan, plan_numbers, plan_texts, unused
 
@@ -260,7 +260,7 @@ def as_kind(column: Column, kind: str, name: str) -> Array:
     kept = [each if isinstance(each, _TYPES[kind]) else None for each in column.objects]
     odd = [each for each in column.objects if each is not None and not isinstance(each, _TYPES[kind])]
     if odd and any(each is not None for each in kept):
-        warnings.warn(odd_values_note(name, kind, odd[0], len(odd)), UserWarning, stacklevel=2)
+        warn_user(odd_values_note(name, kind, odd[0], len(odd)), UserWarning)
         return as_kind(_read_objects(_object_array(kept), column.type), kind, name)
     missing = np.array([is_missing(each) for each in column.values.tolist()])
     if column.kind in ("number", "boolean") and kind == "category":

@@ -44,7 +44,7 @@ _FORGETTING = 0.9
 
 
 @dataclass(slots=True)
-class Effort:
+class KrylovEffort:
     """What the systems of a solve have taught so far: how exactly to solve, and how many iterations that takes.
 
     At a small reg, what conjugate gradients leave of a system lies where H curves least, and steps come out short: the
@@ -141,7 +141,7 @@ class KrylovSystem:
         out += along * self.z_rest
         return out
 
-    def solve(self, gradient: Vector, enough: float, squares: tuple[Vector, Vector], effort: Effort) -> Vector:
+    def solve(self, gradient: Vector, enough: float, squares: tuple[Vector, Vector], effort: KrylovEffort) -> Vector:
         """-H^-1 gradient; the mean squares of positives and negatives precondition conjugate gradients."""
         worth = self._iterations_worth_woodbury()
         if effort.expected < worth:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taufpl._types import RowIndices, Vector
-from taufpl.problem._krylov import Effort, KrylovSystem
+from taufpl.problem._krylov import KrylovEffort, KrylovSystem
 from taufpl.problem._oracle import HeldRows, Oracle, Point, RunningMoments, WorkingSet
 from taufpl.projection import Thresholds, project_topk_simplex_into
 
@@ -85,7 +85,7 @@ class MemoryOracle(Oracle):
         self.mobility: Pair = (np.full(sizes[0], 1e-300), np.full(sizes[1], 1e-300))
         self.running: tuple[RunningMoments, RunningMoments] | None = None
         self._squares: Pair | None = None
-        self._effort = Effort()
+        self._effort = KrylovEffort()
 
     def start(self, start: Any | None, sigma: float) -> None:
         """Go to w = 0 with the even pair, or to a result, whose pair is made feasible and rescaled."""

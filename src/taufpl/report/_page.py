@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from taufpl import __version__
-from taufpl._checks import check_count
+from taufpl._checks import check_count, check_number
 from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl._sklearn import safe_indexing
@@ -59,8 +59,7 @@ def render_report(
     Parameters
     ----------
     model : estimator
-        A fitted TauFPLClassifier, NeymanPearsonClassifier, TauFPLRanker or TauFPLRankerCV, a pipeline that ends in one,
-        or a search over them.
+        A fitted classifier or ranker of this package, a pipeline that ends in one, or a search over them.
     X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
         Rows to report on, best new ones.
     y : array-like of shape (n_samples,)
@@ -137,7 +136,7 @@ def render_report(
     if data_is_new is not None and not isinstance(data_is_new, (bool, np.bool_)):
         raise TypeError(f"data_is_new must be True, False or None, got {data_is_new!r}.")
     given = leave_out_seen(X, y, data_is_new, seen)
-    segments, levels = (_kept(each, X, given.kept) for each in (segments, by))
+    segments, levels = (_kept(name, each, X, given.kept) for name, each in (("segments", segments), ("by", by)))
     rows = score_rows(model, given.X, given.y, segments)
     compared = None if training is None else compare_training(rows, training)
     is_new = given.is_new
@@ -277,11 +276,11 @@ def templates() -> Any:
     return found
 
 
-def _kept(labels: Any, X: Any, kept: Any) -> Any:
+def _kept(name: str, labels: Any, X: Any, kept: Any) -> Any:
     """Labels of the rows that are reported on: those given, or a column of X by its name."""
     if isinstance(labels, str):
         if labels not in getattr(X, "columns", ()):
-            raise ValueError(f"by={labels!r} is no column of X: give a frame with that column, or one level a row.")
+            raise ValueError(f"{name}={labels!r} is no column of X: give a frame with that column, or one level a row.")
         labels = X[labels]
     return labels if labels is None or kept is None else safe_indexing(labels, kept)
 
@@ -303,10 +302,7 @@ def _count_unseen(X: Any, training: Any) -> UnseenCounter | None:
 
 def _check_number(name: str, value: Any, most: float, needed: str) -> float:
     """Return a number from 0 to `most`."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {value!r}.") from None
+    number = check_number(name, value)
     if not 0.0 <= number <= most:
         raise ValueError(f"{name} must be {needed}; got {value!r}.")
     return number

@@ -25,8 +25,8 @@ from taufpl._choices import USUAL_DELTA as USUAL_DELTA
 
 # Tails in floating point are good to about 1e-11 at n = 1e8, and to 1e-13 in closed form (j = 0).
 # Closer to delta than this, they do not decide.
-_MOST_SLACK, _DOUBT_AT_0 = 1e-9, 1e-12
-# Exact integers decide up to this many bits (some milliseconds); beyond, primal_slack counts as "no", the careful side.
+_MOST_SLACK, _SLACK_AT_0 = 1e-9, 1e-12
+# Exact integers decide up to this many bits (some milliseconds). Beyond that, undecided is "no": the careful side.
 _MOST_BITS = 150_000
 # Entries of all transition matrices together; above it (80 MB) the error is shared equally.
 _MOST_ENTRIES = 10_000_000
@@ -81,7 +81,7 @@ def _tail_within(j: int, n: int, tau: float, delta: float) -> bool:
     """True if P(Binomial(n, tau) <= j) is at most delta."""
     # The library's tail loses digits at j = 0, where a closed form is at hand.
     tail = math.exp(n * math.log1p(-tau)) if j == 0 else float(special.betaincc(j + 1.0, n - j, tau))
-    if abs(tail - delta) > (_MOST_SLACK if j else _DOUBT_AT_0) * delta:
+    if abs(tail - delta) > (_MOST_SLACK if j else _SLACK_AT_0) * delta:
         return tail < delta
     return _tail_within_exactly(j, n, tau, delta)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -10,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from taufpl._checks import Scores, check_delta, check_tau
+from taufpl._warnings import warn_user
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.problem import top_count
 from taufpl.thresholding._evidence import Evidence
@@ -255,11 +255,10 @@ def choose_from_too_few(scores: Sample, rule: OrderStatistic, n_needed: int, n_s
             "nobody positive."
         )
     reached = fpr_upper_bound(0, n, delta)
-    warnings.warn(
+    warn_user(
         f"{shortage} The largest negative score was taken as threshold: FPR is at most {reached:.3g}, not "
         f"{tau:g}, at that delta. Collect more negatives, or raise tau or delta.",
         TooFewNegativesWarning,
-        stacklevel=3,
     )
     return evidence_at_rank(scores, n, tau, delta, guaranteed=False)
 

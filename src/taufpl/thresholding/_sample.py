@@ -106,6 +106,12 @@ class TopSample(ArraySample):
         place = rank - self.size + self.scores.size
         return super().at_rank(place) if place > 0 else self.floor
 
+    def ends(self) -> tuple[float, float]:
+        raise TypeError("the highest scores do not tell the lowest one.")
+
+    def moments(self) -> tuple[float, float]:
+        raise TypeError("the highest scores do not tell the mean of all.")
+
 
 def as_sample(name: str, scores: Any) -> Sample:
     """A sample as it is, or one made of an array, which is checked."""

@@ -151,8 +151,17 @@ def test_the_mean_of_rounds_is_one_expansion():
         patch.setattr(KernelFitter, "fit", fit)
         model = KernelTauFPLClassifier(0.05, threshold="oob", delta=None, n_rounds=3, **FIXED).fit(X, Y)
     assert len(kept) == 3
-    scores = [rbf_kernel(NEW[:50], X, gamma=2.0) @ each for each in kept]
+    scores = [rbf_kernel(NEW[:50], X, gamma=2.0) @ each.weights for each in kept]
     np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7)
+
+
+@pytest.mark.slow
+def test_rounds_in_processes_are_reported_as_those_that_follow_each_other():
+    alone, beside = (
+        KernelTauFPLClassifier(0.05, threshold="oob", n_rounds=3, n_jobs=n_jobs, **FIXED).fit(X, Y) for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(beside.dual_coef_, alone.dual_coef_)
+    assert (beside.kernel_gap_, beside.n_components_) == (alone.kernel_gap_, alone.n_components_)
 
 
 @pytest.mark.slow

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.ensemble import IsolationForest
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from estimator_cases import two_clouds
-from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
+from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.estimators.strategies import Plan
 from taufpl.estimators.strategies._hold_out import held_out_size, snapped
 from taufpl.exceptions import TooFewNegativesWarning
@@ -162,6 +163,65 @@ def test_training_rows_are_those_of_fit():
     assert (screen.fit(X, y).coef_ != screen.fit(changed, y).coef_).any()
     assert screen.set_params(threshold="cross").training_rows(y) is None
     assert screen.set_params(threshold="auto", tau=0.001).training_rows(y) is None
+
+
+class Recorder(LogisticRegression):
+    """Keeps the numbers of the rows that it is fitted on, which are the last column."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.rows_ = np.sort(X[:, -1].astype(int))
+        return super().fit(X[:, :-1], y, sample_weight)
+
+    def decision_function(self, X):
+        return super().decision_function(X[:, :-1])
+
+
+@pytest.mark.parametrize("given", [{}, {"groups": np.arange(340) // 2}, {"segments": np.arange(340) % 2}])
+@pytest.mark.parametrize("weights", [None, np.arange(340) % 3])
+def test_training_rows_of_wrapped_estimators_are_those_of_fit(given, weights):
+    X, y = two_clouds(n=300, m=40)
+    numbered = np.column_stack([X, np.arange(y.size)])
+    screen = NeymanPearsonClassifier(Recorder(), 0.1, delta=0.3, threshold="np", random_state=3)
+    weighted = {} if weights is None else {"sample_weight": weights}
+    train = screen.training_rows(y, **given, **weighted)
+    screen.set_params(measure_recall=False).fit(numbered, y, **given, **weighted)
+    np.testing.assert_array_equal(screen.estimator_.rows_, train)
+
+
+def test_training_rows_know_the_positive_label_of_a_wrapped_estimator():
+    X, y = two_clouds(n=300, m=300)
+    own = TauFPLRanker(0.05, pos_label=0)
+    screen = NeymanPearsonClassifier(own, 0.05, threshold="np", random_state=3)
+    train = screen.training_rows(y)
+    held = np.setdiff1d(np.arange(y.size), train)
+    assert set(y[held]) == {1}  # the negatives of this estimator
+    assert screen.fit(X, y).evidence_.n_negative == held.size
+
+
+def test_a_fitted_estimator_learns_from_no_rows():
+    X, y = two_clouds(n=300, m=40)
+    fitted = LogisticRegression().fit(X, y)
+    for screen in (NeymanPearsonClassifier(fitted, cv="prefit"), NeymanPearsonClassifier(FrozenEstimator(fitted))):
+        assert screen.training_rows(y).size == 0
+
+
+def test_training_rows_of_an_outlier_detector_need_no_positives():
+    _, y = two_clouds(n=300, m=40)
+    groups = np.where(y == 1, 0, np.arange(y.size))  # all positives belong to one group with one negative
+    groups[np.flatnonzero(y == 0)[0]] = 0
+    found = set()
+    for seed in range(4):
+        screen = NeymanPearsonClassifier(IsolationForest(), 0.05, threshold="np", random_state=seed)
+        found.add(bool(y[screen.training_rows(y, groups)].any()))
+    assert found == {False, True}
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
+def test_training_rows_need_a_number(random_state):
+    _, y = two_clouds(n=300, m=40)
+    with pytest.raises(ValueError, match=r"random_state that is a number, got .* divides the rows anew"):
+        TauFPLClassifier(0.05, random_state=random_state).training_rows(y)
+    assert TauFPLClassifier(0.05, threshold="cross", random_state=random_state).training_rows(y) is None
 
 
 @pytest.mark.parametrize(("hits", "n", "delta"), [(0, 10, 0.05), (10, 10, 0.05), (3, 17, 0.2), (80, 100, 0.05)])

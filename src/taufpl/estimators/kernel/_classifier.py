@@ -23,7 +23,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     """A classifier in the space of a kernel whose false-positive rate stays at or under tau.
 
     It learns a ranking as :class:`KernelTauFPLRanker` does, and then chooses the threshold on negatives that the
-    ranking had not seen.
+    ranking had not seen. It takes no segments: put a :class:`KernelTauFPLRanker` into a
+    :class:`NeymanPearsonClassifier` for limits by segment.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     solver, tol, max_iter, pos_label
         As in :class:`TauFPLRanker`.
     n_jobs : int, default=None
-        Folds and rounds that are fitted at the same time, in threads, as in :class:`TauFPLClassifier`, with the
-        features that stand for the kernel in the place of X.
+        Folds of the search are fitted at the same time in threads, as in :class:`TauFPLClassifier`, with the features
+        that stand for the kernel in the place of X; folds and rounds of the threshold in processes, where None is 1.
     random_state : int, RandomState or None, default=None
         Decides how rows are divided, and draws landmarks.
     verbose : int, default=0
@@ -202,13 +203,15 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         table = ArrayTable(X, labels.positive_rows, labels.negative_rows, units, n_jobs=self.n_jobs)
         fitter = KernelFitter(self, X, plan.seed)
         outcome = self._run_strategy(fitter, table, plan)
-        assert fitter.first is not None
-        weights = sum(model / len(outcome.models) for model in outcome.models)
+        # That of all rows, of all that may be fitted on, or of the first round.
+        report = outcome.models[0].report
+        assert report is not None
+        weights = sum(model.weights / len(outcome.models) for model in outcome.models)
         self._keep_expansion(X, weights, fitter.kernel)
         self.reg_, self.tau_scale_ = fitter.reg, fitter.tau_scale
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
-        self._keep_ranking(fitter.first)
+        self._keep_report(report)
         # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
         size = self._score_size(X, fitter.kernel, 0.1 * self.tau)
         self._keep_evidence(outcome, score_rounding(size))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from taufpl._types import Array, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._table import Scores
 from taufpl.estimators.kernel._search import KernelSearch
-from taufpl.estimators.kernel._solve import KernelRanking, rank_rows
+from taufpl.estimators.kernel._solve import KernelReport, rank_rows
 from taufpl.estimators.strategies import Fitter
 from taufpl.kernels import Kernel
 
@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from taufpl.estimators.kernel._classifier import KernelTauFPLClassifier
 
 
+class KernelFit(NamedTuple):
+    """The weights that all rows of X have in a ranking, and its report, unless that of a neighbour is kept."""
+
+    weights: Vector
+    report: KernelReport | None
+
+
 class KernelFitter(Fitter):
     """Fits the rankings of a kernel classifier, with gamma, reg and tau_scale given or, where "cv", searched for.
 
-    A ranking is the vector of the weights that all rows of X have in it. The seed draws landmarks.
+    The seed draws landmarks.
     """
 
     def __init__(self, model: KernelTauFPLClassifier, X: Any, seed: int) -> None:
@@ -31,9 +38,7 @@ class KernelFitter(Fitter):
         # A parameter that does not suit the rows is refused before anything is divided.
         self.kernel: Kernel = model._make_kernel(self._usual_gamma, X)
         self.reg, self.tau_scale = math.nan, math.nan
-        # What the search found, and the first fit: that on all rows, or on all that may be fitted on.
         self.cv_results: dict[str, Array] | None = None
-        self.first: KernelRanking | None = None
 
     def prepare(self, table: ArrayTable) -> None:
         """Choose gamma, reg and tau_scale by these rows alone, where they are not given."""
@@ -47,20 +52,19 @@ class KernelFitter(Fitter):
         self.kernel = model._make_kernel(gamma)
         self.reg, self.tau_scale = best.best_reg(), best.setting.tau_scale
 
-    def fit(self, table: ArrayTable, near: Any = None) -> Vector:
+    def fit(self, table: ArrayTable, near: KernelFit | None = None) -> KernelFit:
         """Choose landmarks among these rows, and solve."""
         model, own = self.model, table.by_class
         classes = (np.arange(table.n_positive), np.arange(table.n_positive, own.size))
         settings = (self.tau_scale * model.tau, self.reg, model._approximation(), model._choice())
         part, rng = self.kernel.restrict(self.X, own), np.random.default_rng(self.seed)
         found = rank_rows(self.kernel, part, classes, *settings, rng)
-        self.first = self.first or found
         weights = np.zeros(self.X.shape[0])
         weights[own] = found.weights
-        return weights
+        return KernelFit(weights, found.report() if near is None else None)
 
-    def scores(self, model: Vector, table: ArrayTable) -> Scores:
+    def scores(self, model: KernelFit, table: ArrayTable) -> Scores:
         """Sums of the weights times the kernel, for each of the rows."""
-        support = np.flatnonzero(model)
+        support = np.flatnonzero(model.weights)
         points = self.kernel.points(self.X, support)
-        return table.with_scores(self.kernel.expansion(self.X[table.by_class], points, model[support]))
+        return table.with_scores(self.kernel.expansion(self.X[table.by_class], points, model.weights[support]))

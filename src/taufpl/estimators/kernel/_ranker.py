@@ -179,5 +179,5 @@ class KernelTauFPLRanker(KernelScorer):
         # Raised by what another order of summation can do to a score.
         threshold = top_threshold(negative, self.tau) + score_rounding(self._score_size(X, kernel, 0.0))
         self.intercept_ = np.array([-threshold])
-        self._keep_ranking(found)
+        self._keep_report(found.report())
         return self

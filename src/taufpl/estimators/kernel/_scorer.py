@@ -10,11 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions
 from taufpl._types import Vector
+from taufpl._warnings import warn_user
 from taufpl.estimators._linear import SOLVER_CONSTRAINTS, TAU_CONSTRAINT, RankingScorer, warn_not_converged
 from taufpl.estimators._predictions import finite
-from taufpl.estimators._reading import TwoClasses, in_memory, warn_user
+from taufpl.estimators._reading import TwoClasses, in_memory
 from taufpl.estimators.kernel._rows import Approximation
-from taufpl.estimators.kernel._solve import KernelRanking
+from taufpl.estimators.kernel._solve import KernelReport
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import Kernel, KernelEstimator, score_sizes
 
@@ -80,25 +81,25 @@ class KernelScorer(KernelEstimator, RankingScorer):
         sizes = score_sizes(kernel, X, self.support_, self.dual_coef_[0])
         return float(np.quantile(sizes, 1.0 - share))
 
-    def _keep_ranking(self, found: KernelRanking) -> None:
+    def _keep_report(self, found: KernelReport) -> None:
         """Set what the solver and the certificate said, and warn where the ranking has no or no certified use."""
         self._keep_result(found.ranking)
-        rows = found.rows
-        self.kernel_dual_objective_ = found.exact_dual()
+        self.kernel_dual_objective_ = found.exact_dual
         self.kernel_gap_ = (self.primal_objective_ - self.kernel_dual_objective_) / self.primal_objective_
         # All pivots above rounding may still leave out what matters, where values lie many decades apart.
         left_out = self.kernel_gap_ - self.dual_gap_
-        self.exact_ = bool(rows.exact and left_out <= 10 * self.tol)
-        self.residual_trace_ = 0.0 if self.exact_ else float(rows.residual.sum())
-        self.relative_error_ = self.residual_trace_ / rows.trace
-        self.n_components_ = rows.operator.shape[1]
+        self.exact_ = bool(found.exact and left_out <= 10 * self.tol)
+        residual_trace, trace = found.traces
+        self.residual_trace_ = 0.0 if self.exact_ else residual_trace
+        self.relative_error_ = self.residual_trace_ / trace
+        self.n_components_ = found.n_components
         if not self.converged_:
             warn_not_converged(type(self).__name__, found.ranking.result.n_iter, self.dual_gap_, self.tol)
         elif self.collapsed_:
             self._warn_collapsed(found, only_features=left_out > self.tol)
 
-    def _warn_collapsed(self, found: KernelRanking, *, only_features: bool) -> None:
-        problem = found.problem
+    def _warn_collapsed(self, found: KernelReport, *, only_features: bool) -> None:
+        n_positive, n_negative, k = found.counts
         if only_features:
             reason = (
                 f" among the functions of its {self.n_components_} features; the kernel itself may do better "
@@ -107,8 +108,8 @@ class KernelScorer(KernelEstimator, RankingScorer):
             )
         else:
             reason = (
-                f", for any reg: in the space of the kernel the mean of the {problem.n_positive} positives is an "
-                f"average of negatives in which the worst {problem.k} of {problem.n_negative} decide. Nothing is "
+                f", for any reg: in the space of the kernel the mean of the {n_positive} positives is an "
+                f"average of negatives in which the worst {k} of {n_negative} decide. Nothing is "
                 "predicted positive. Raise tau_scale, to train on a larger share of the negatives than tau, or gamma "
                 "or n_components, to tell more rows apart, or tau itself."
             )

@@ -48,6 +48,13 @@ class KernelRanking:
     ranking: Ranking
     weights: Vector
 
+    def report(self) -> KernelReport:
+        """What a fit says of this ranking."""
+        rows, problem = self.rows, self.problem
+        counts = (problem.n_positive, problem.n_negative, problem.k)
+        traces = (float(rows.residual.sum()), rows.trace)
+        return KernelReport(self.ranking, counts, self.exact_dual(), rows.exact, traces, rows.operator.shape[1])
+
     def exact_dual(self) -> float:
         """A lower bound on the objective of the exact kernel, from the dual pair at its best scale.
 
@@ -61,6 +68,22 @@ class KernelRanking:
         dual_direction = problem.combine(result.alpha, result.beta)
         squared = float(dual_direction @ dual_direction) + left_out(self.rows, support, duals[support])
         return problem.dual(result.alpha, squared)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """What a fit says of a ranking when its rows and features are gone.
+
+    The counts are those of positives, of negatives, and of negatives that decide; the traces those of what the features
+    leave out, and of the whole kernel.
+    """
+
+    ranking: Ranking
+    counts: tuple[int, int, int]
+    exact_dual: float
+    exact: bool
+    traces: tuple[float, float]
+    n_components: int
 
 
 def rank_rows(

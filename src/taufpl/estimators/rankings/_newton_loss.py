@@ -40,19 +40,19 @@ def _squared_hinge(margins: Vector) -> Vector:
     return 2.0 * np.maximum(1.0 - margins, 0.0)
 
 
-class Loss(NamedTuple):
+class LossDerivatives(NamedTuple):
     """A loss of a margin by its falling slope -l', and its curvature l'' as a function of that slope."""
 
     slopes: Callable[[Vector], Vector]
     curvatures: Callable[[Vector], Vector]
 
 
-LOGISTIC = Loss(lambda margins: expit(-margins), lambda slopes: slopes * (1.0 - slopes))
-SQUARED_HINGE = Loss(_squared_hinge, lambda slopes: np.where(slopes > 0, 2.0, 0.0))
+LOGISTIC = LossDerivatives(lambda margins: expit(-margins), lambda slopes: slopes * (1.0 - slopes))
+SQUARED_HINGE = LossDerivatives(_squared_hinge, lambda slopes: np.where(slopes > 0, 2.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MarginPoint:
     """Weights with the intercept last, the margins that they give, slopes of the loss there, and the gradient of F."""
 
     at: Vector
@@ -61,10 +61,10 @@ class Point:
     gradient: Vector
 
 
-class Solution(NamedTuple):
+class LossMinimum(NamedTuple):
     """A minimum, and a Hessian of the sum of losses near it."""
 
-    point: Point
+    point: MarginPoint
     hessian: Matrix
 
 
@@ -75,7 +75,7 @@ class PenalisedLoss:
         self,
         operator: Operator,
         is_positive: Mask,
-        loss: Loss,
+        loss: LossDerivatives,
         strength: float,
         cost: float = 1.0,
         intercept_penalty: float = 0.0,
@@ -86,7 +86,7 @@ class PenalisedLoss:
         self.signs = np.where(is_positive, 1.0, -1.0)
         self.ridge = np.append(np.full(operator.shape[1], 1.0 / strength), intercept_penalty / strength)
 
-    def minimise(self, near: tuple[PenalisedLoss, Solution] | None = None) -> Solution:
+    def minimise(self, near: tuple[PenalisedLoss, LossMinimum] | None = None) -> LossMinimum:
         """The minimum, from the solution at another strength, or from that on a sample of the rows."""
         if near is None:
             sample = self._sample()
@@ -108,7 +108,7 @@ class PenalisedLoss:
                 factor = self._factor(hessian)
                 continue
             point, before, is_fresh = self._move(point, step, decrement), decrement, False
-        return Solution(point, hessian)
+        return LossMinimum(point, hessian)
 
     def _sample(self) -> PenalisedLoss | None:
         """The same on a part of the rows; None where there are few."""
@@ -125,12 +125,13 @@ class PenalisedLoss:
         """Margins of weights, or how they change along a step."""
         return self.signs * (self.operator.matvec(at[:-1]) + at[-1])
 
-    def _point(self, at: Vector, margins: Vector) -> Point:
+    def _point(self, at: Vector, margins: Vector) -> MarginPoint:
         slopes = self.loss.slopes(margins)
-        pull = -self.signs * self.costs * slopes
-        return Point(at, margins, slopes, np.append(self.operator.rmatvec(pull), pull.sum()) + self.ridge * at)
+        weighted_slopes = -self.signs * self.costs * slopes
+        gradient = np.append(self.operator.rmatvec(weighted_slopes), weighted_slopes.sum()) + self.ridge * at
+        return MarginPoint(at, margins, slopes, gradient)
 
-    def _hessian(self, point: Point) -> Matrix:
+    def _hessian(self, point: MarginPoint) -> Matrix:
         """Of the sum of losses, without the penalty."""
         curvatures = self.costs * self.loss.curvatures(point.slopes)
         rows = np.flatnonzero(curvatures)
@@ -146,7 +147,7 @@ class PenalisedLoss:
         factor: tuple[Matrix, bool] = cho_factor(hessian + np.diag(diagonal), lower=True)
         return factor
 
-    def _move(self, point: Point, step: Vector, decrement: float) -> Point:
+    def _move(self, point: MarginPoint, step: Vector, decrement: float) -> MarginPoint:
         """A step along which F is nearly flat: its slope, which rises, is brought to between -1/2 and 1/2 of itself."""
         along, penalty = self._margins(step), self.ridge * step
         low, high = (0.0, -decrement), None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from taufpl._types import Mask, Vector
-from taufpl.estimators.rankings._newton_loss import LOGISTIC, SQUARED_HINGE, PenalisedLoss, Solution
-from taufpl.operators import Operator, SharedContext, as_operator, is_dense
+from taufpl.estimators.rankings._newton_loss import LOGISTIC, SQUARED_HINGE, LossMinimum, PenalisedLoss
+from taufpl.operators import Operator, as_operator, ignoring, is_dense
 
 # A candidate is identified on every fold by its family and its settings.
 Name = tuple[str, *tuple[float, ...]]
@@ -40,15 +38,7 @@ _ASKED_ROWS = 4
 _FIRST_LSQR, _FAR = 10, 0.02
 
 
-@contextmanager
-def _without_convergence_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-# Filters of warnings belong to the process: folds side by side in threads must not restore each other's.
-_unwarned = SharedContext(_without_convergence_warnings)
+_unwarned = ignoring(ConvergenceWarning)
 
 
 def plain_candidates(
@@ -84,7 +74,9 @@ def _by_hessians(operator: Operator, is_positive: Mask, names: Collection[Name])
     return {name: _minimum(operator, is_positive, name, start).point.at[:-1] for name in names}
 
 
-def _minimum(operator: Operator, is_positive: Mask, name: Name, start: tuple[PenalisedLoss, Solution]) -> Solution:
+def _minimum(
+    operator: Operator, is_positive: Mask, name: Name, start: tuple[PenalisedLoss, LossMinimum]
+) -> LossMinimum:
     family, *settings = name
     if name == START:
         return start[1]

@@ -78,7 +78,7 @@ class _ClusterLearner(RemoteLearner):
         names = getattr(table.estimator, "feature_names_in_", None)
         n_added = [self.needs_both_classes and 0 in counts and any(counts) for counts in table.counts]
         sizes = [sum(counts) + added for counts, added in zip(table.counts, n_added, strict=True)]
-        client, task = table.blocks.client, TrainingRows(names, self.needs_both_classes)
+        client, task = table.blocks.client, LearnerRows(names, self.needs_both_classes)
         with as_collections(table.blocks, task, sizes, names) as (X, y, weights), client.as_current():
             weighted = {"sample_weight": weights} if any(n_added) else {}
             with watched(client, type(model).__name__, self.tasks, self.awaited), warnings.catch_warnings():
@@ -116,7 +116,7 @@ class _XGBoostOnDevice(RemoteLearner):
         """Nothing can be amiss."""
 
     def fit(self, model: Any, table: Any) -> Any:
-        ((X, y, _),) = table.blocks.gather(TrainingRows())
+        ((X, y, _),) = table.blocks.gather(LearnerRows())
         return model.fit(device_rows(X), y)
 
 
@@ -147,7 +147,7 @@ def _learner(model: Any) -> RemoteLearner | None:
 
 
 @dataclass(frozen=True)
-class TrainingRows:
+class LearnerRows:
     """The rows of a block that take part; for each 1 where it is positive, else 0; and its weight, 1.
 
     With `names` the rows are a dataframe. With `both_classes`, where rows of one class are missing, a copy of the first

@@ -21,12 +21,11 @@ from taufpl.estimators._table import LinearModel, Parts, Scores, Strata, Table, 
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
 from taufpl.estimators.remote._learners import ModelScore, fit_where_rows_are
 from taufpl.estimators.remote._tasks import (
-    CLASSES,
     AddToTally,
     CountAndFirst,
     CountPosed,
     CountTally,
-    LinearScore,
+    LinearRowScore,
     NormAt,
     Norms,
     PoseProblem,
@@ -135,12 +134,6 @@ class BlockTable(Table):
 
     def rounds(self, n_rounds: int, train_share: float, seed: int) -> AbstractContextManager[BlockParts]:
         """Hold out random rows of both classes, each time others."""
-        for count, name in zip(self.sizes, CLASSES, strict=True):
-            if count < 2:
-                raise ValueError(
-                    f"threshold='oob' needs at least 2 {name}s, one to train on and one to hold out; got {count}. "
-                    "Give more of them, or choose a threshold that needs no split."
-                )
         held = tuple(count - min(max(round(train_share * count), 1), count - 1) for count in self.sizes)
         seeds = np.random.default_rng(seed).integers(2**31 - 1, size=n_rounds).tolist()
         divisions = [HeldOut.draw((held[0], held[1]), self.sizes, own) for own in seeds]
@@ -191,7 +184,7 @@ class BlockTable(Table):
 
     def scores(self, coef: Vector, intercept: float = 0.0) -> BlockScores:
         """X w + b, kept with the rows. One pass over these rows."""
-        return self.scored(LinearScore(coef, intercept))
+        return self.scored(LinearRowScore(coef, intercept))
 
     def scores_by(self, model: Any, positive: Any) -> BlockScores:
         """Scores by a model of `fit_clone`, kept with the rows, higher for the class `positive`."""

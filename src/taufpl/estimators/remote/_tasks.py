@@ -17,7 +17,7 @@ RowScore = Callable[[Block, Any | None], Any]
 
 
 @dataclass(frozen=True)
-class LinearScore:
+class LinearRowScore:
     """A linear score: x . w + b."""
 
     coef: Vector

@@ -64,7 +64,7 @@ class ScreeningClassifier(ScorerClassifier):
         Label of positives; None is the second in sorted order, with a warning for labels other than 0 and 1, -1 and 1,
         or False and True.
     n_jobs : int or None, default=None
-        Fits at the same time; -1 for all cores.
+        Fits of candidates at the same time, in processes; None is 1, -1 all cores.
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
         1 prints the steps of the fit on stderr.
@@ -111,7 +111,7 @@ n_features_in_, feature_names_in_
         "cv": [Interval(Integral, 2, None, closed="left")],
         "pos_label": "no_validation",
     }
-    # Of "oob", as in the paper.
+    # What a plan asks for "oob": rounds and shares as in the paper; with a delta, the rule goes unused.
     n_rounds = 10
     train_share = 2 / 3
     rule = "np_score"
@@ -199,7 +199,8 @@ n_features_in_, feature_names_in_
         labels = split_labels(y, self.pos_label)
         self.classes_ = labels.classes
         units = read_units(groups, order, y.size, segments)
-        return ArrayTable(X, labels.positive_rows, labels.negative_rows, units, None, self.n_jobs)
+        # Folds of a threshold follow each other: their stacks use the cores.
+        return ArrayTable(X, labels.positive_rows, labels.negative_rows, units)
 
     def _takes_remote(self, X: Any) -> bool:
         """Whether the stack is fitted where the rows are: those of Dask, while tensors come into memory."""
@@ -209,9 +210,6 @@ n_features_in_, feature_names_in_
         from taufpl.estimators.screening._cluster import check_cluster
 
         check_cluster(self._scorer(0), X)
-
-    def _positive_label(self) -> Any:
-        return self.pos_label
 
     def _keep_importances(self, table: Any) -> None:
         forget(self, "feature_importances_")

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._log_odds import log_odds
 from taufpl.estimators._progress import watching
+from taufpl.operators import one_blas_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,10 @@ class StackMember:
 def fit_fold(name: str, model: Any, Z: Any, is_positive: Mask, train: RowIndices, held_out: RowIndices) -> FoldFit:
     """Fit a candidate on some encoded rows, and score those of its fold."""
     began = time.perf_counter()
-    # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used.
+    # Many small fits: threads of OpenMP would wait for each other. `n_jobs` is how the cores are used. OpenMP has a
+    # limit for each thread; that of BLAS belongs to the process, and is shared.
     # The stack tells of its folds; what a candidate does inside is too fine.
-    with threadpool_limits(1), watching(None):
+    with one_blas_thread, threadpool_limits(1, user_api="openmp"), watching(None):
         try:
             model.fit(Z[train], is_positive[train].astype(np.intp))
             scores = log_odds(model, Z[held_out])

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from taufpl._types import RowIndices
+from taufpl._warnings import warn_user
 from taufpl.estimators._progress import tell
-from taufpl.estimators._reading import warn_user
 from taufpl.estimators._segments import RowSegments
 from taufpl.estimators._table import LinearModel, Scores, Table
 from taufpl.exceptions import TooFewNegativesWarning

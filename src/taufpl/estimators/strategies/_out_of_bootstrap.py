@@ -30,6 +30,7 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     that model's scale by the mean and the standard deviation that both models give to the negatives. A row counts as
     positive where the rounds that held it out say so on average.
     """
+    _check_classes(table)
     with table.rounds(plan.n_rounds, plan.train_share, plan.seed) as parts, table.tally(len(plan.taus)) as tally:
         fitter.prepare(table)
         whole = fitter.fit(table) if plan.combine == "refit" or fitter.learns_from_neighbours else None
@@ -50,6 +51,15 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         return Outcome(tuple(models), tuple(evidence), scale)
     spans = [span_of(fitter.scores(model, table.negatives()).negative) for model in (*models, whole)]
     return Outcome((whole,), tuple(replace(each, threshold=_rescaled(each, spans)) for each in evidence), scale)
+
+
+def _check_classes(table: Table) -> None:
+    for name, count in (("positive", table.n_positive), ("negative", table.n_negative)):
+        if count < 2:
+            raise ValueError(
+                f"threshold='oob' needs at least 2 {name}s, one to train on and one to hold out; got {count}. "
+                "Give more of them, or choose a threshold that needs no split."
+            )
 
 
 def _one_round(

@@ -27,7 +27,7 @@ from taufpl.projection import Thresholds, next_widths
 from taufpl.projection.remote._device import SolveOnDevice
 from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Equation, Pieces, Root, Samples, distinct
 from taufpl.projection.remote._segments import Segment, assembled, moved_over
-from taufpl.projection.remote._tasks import Fetch, Look, Sample, Source
+from taufpl.projection.remote._tasks import Fetch, Look, SampleBoth, Source
 
 # Entries that may come to the caller, and size of the sample that a projection without a guess begins with.
 MOST_ENTRIES = 4096
@@ -151,10 +151,10 @@ class _Search:
     def _place_by_sample(self) -> None:
         task = self.task
         strides = tuple(max(1, size // self.most) for size in task.sizes)
-        drawn = self.blocks.gather(Sample(task.alpha, task.beta, (strides[0], strides[1])))
+        drawn = self.blocks.gather(SampleBoth(task.alpha, task.beta, (strides[0], strides[1])))
         alpha, beta = (np.sort(np.concatenate([found[i] for found in drawn])) for i in (0, 1))
         if not len(alpha) or not len(beta):  # blocks that are shorter than a stride
-            drawn = self.blocks.gather(Sample(task.alpha, task.beta, (1, 1)))
+            drawn = self.blocks.gather(SampleBoth(task.alpha, task.beta, (1, 1)))
             alpha, beta = (np.sort(np.concatenate([found[i] for found in drawn])) for i in (0, 1))
         centre = (float(np.median(alpha)), float(np.median(beta)))
         balance = -math.fsum((centre[1], task.weight * centre[0]))

@@ -93,7 +93,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleBoth:
     """Task, to be gathered: a regular sample of both vectors, sorted."""
 
     alpha: Source
