@@ -1,12 +1,13 @@
 """Solvers, judged from outside: every value is recomputed with plain NumPy from what they return."""
 
+import threading
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from solver_cases import assert_certified, judge, make_data, make_problem, quadratic_program
 from taufpl.operators import as_operator, one_blas_thread
@@ -288,6 +289,31 @@ def test_threads_of_blas_come_back():
     with one_blas_thread, one_blas_thread:
         pass
     assert counts() == before
+
+
+@threadpool_limits.wrap(limits=2, user_api="blas")
+def test_threads_of_blas_come_back_whichever_thread_leaves_last():
+    def counts():
+        return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+    def stay(end):
+        with one_blas_thread:
+            inside.wait()
+            end.wait(timeout=60)
+
+    before = counts()  # some of the libraries here know one thread alone
+    assert max(before) == 2
+    for _ in range(2):
+        inside, ends = threading.Barrier(3, timeout=60), (threading.Event(), threading.Event())
+        threads = [threading.Thread(target=stay, args=(end,)) for end in ends]
+        for thread in threads:
+            thread.start()
+        inside.wait()
+        for end, thread in zip(ends, threads, strict=True):
+            assert set(counts()) == {1}
+            end.set()
+            thread.join()
+        assert counts() == before
 
 
 def test_a_memory_is_used_only_where_it_is_true():

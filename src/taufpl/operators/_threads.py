@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from taufpl._kernels import _tickets
 
@@ -147,10 +147,30 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@contextmanager
+def _limited_blas() -> Iterator[None]:
+    """One thread for BLAS, until whichever thread comes to the end."""
+    _let_any_thread_set_limits()
+    limit = _blas().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        _let_any_thread_set_limits()
+        limit.restore_original_limits()
+        _let_any_thread_set_limits()
+
+
+def _let_any_thread_set_limits() -> None:
+    """From 3.8 on, threadpoolctl does nothing for other threads than the one that has set a limit of BLAS first."""
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
 # Waiting threads of BLAS spin. Between the calls that a Newton step makes, on matrices of a few hundred rows, they take
 # a core from threads that have work, and on a busy machine a thread that is waited for may be put aside: seconds pass
 # where milliseconds would do. The number of threads belongs to the process.
-one_blas_thread = SharedContext(lambda: _blas().limit(limits=1, user_api="blas"))
+one_blas_thread = SharedContext(_limited_blas)
 
 
 def ignoring(category: type[Warning]) -> SharedContext:
