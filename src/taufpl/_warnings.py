@@ -6,7 +6,7 @@ import sys
 import warnings
 
 # Frames between the line of the user and the place where something is noticed.
-_INSIDE = ("taufpl.", "sklearn.", "contextlib")
+_INSIDE = ("taufpl.", "sklearn.", "joblib.", "contextlib")
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import HasMethods, Interval, StrOptions, fit_context, routing_enabled
+from taufpl._sklearn import HasMethods, Interval, StrOptions, check_sample_weight, fit_context, routing_enabled
 from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import (
@@ -267,12 +267,10 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         """
         if self._is_fitted_before():
             return np.empty(0, dtype=np.intp)
-        if sample_weight is None:
-            return super().training_rows(y, groups, order, segments)
-        kept = np.flatnonzero(np.asarray(sample_weight) > 0)
-        given = [None if each is None else np.asarray(each)[kept] for each in (y, groups, order, segments)]
-        rows = super().training_rows(*given)
-        return None if rows is None else kept[rows]
+        weights = check_sample_weight(sample_weight, y, ensure_non_negative=True)
+        return self._training_rows(
+            y, groups, order, self._segments_alone(segments, len(y)), np.flatnonzero(weights > 0)
+        )
 
     def _is_fitted_before(self) -> bool:
         return self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator)

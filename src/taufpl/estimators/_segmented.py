@@ -138,9 +138,13 @@ class SegmentedMixin(ThresholdedMixin):
         ndarray of int, or None
             Row numbers, ascending; None where `fit` learns from all rows, because the threshold is not "np".
         """
-        if segments is None and self.segments is not None:
+        return self._training_rows(y, groups, order, self._segments_alone(segments, len(y)))
+
+    def _segments_alone(self, given: Any, n_rows: int) -> RowSegments | None:
+        """The segments of rows of which no columns are known."""
+        if given is None and self.segments is not None:
             raise ValueError("training_rows sees no columns: give segments=, the label of each row's segment.")
-        return self._training_rows(y, groups, order, read_segments(segments, self.tau, len(y)))
+        return read_segments(given, self.tau, n_rows)
 
     def _row_segments(self, X: Any, given: Any, known: Sequence[str] = ()) -> RowSegments | None:
         """The segments of rows that choose thresholds, with their tolerances; `known` ones may have no row."""

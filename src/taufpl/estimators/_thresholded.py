@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -141,24 +140,25 @@ class ThresholdedMixin(ABC):
         division = None if segments is None else self.segments_.division(self.insufficient, list(segments.taus))
         return replace(plan, delta=self.evidence_.delta, sequences=sequences, division=division)
 
-    def _training_rows(self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None) -> RowIndices | None:
-        """The rows that `fit` learns from; None where it learns from all."""
-        labels = split_labels(np.asarray(y), self._positive_label())
+    def _training_rows(
+        self, y: Any, groups: Any, order: Any, segments: RowSegments | None = None, kept: RowIndices | None = None
+    ) -> RowIndices | None:
+        """The rows that `fit` learns from, of those that are kept; None where it learns from all."""
+        kept = np.arange(len(y)) if kept is None else kept
+        labels = split_labels(np.asarray(y)[kept], self._positive_label())
         plan = self._plan(segments)
         units = read_units(groups, order, len(y), plan.segment_codes)
-        table = ArrayTable(None, labels.positive_rows, labels.negative_rows, units)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TooFewNegativesWarning)
-            name = choose_strategy(self.threshold, table, plan)
-        if not STRATEGIES[name].holds_out:
+        table = ArrayTable(None, kept[labels.positive_rows], kept[labels.negative_rows], units)
+        if not STRATEGIES[choose_strategy(self.threshold, table, plan, warns=False)].holds_out:
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
                 f"training_rows needs a random_state that is a number, got {self.random_state!r}: with any other, fit "
                 "divides the rows anew. Set random_state=0, say."
             )
-        with hold_out_rows(table, plan, needs_positives=self._learns_from_positives()) as (train, _, _):
-            rows: RowIndices = train.rows
+        has_positives = self._learns_from_positives()
+        with hold_out_rows(table, plan, needs_positives=has_positives) as (train, _, _):
+            rows: RowIndices = train.rows if has_positives else train.negatives().rows
             return rows
 
     def _positive_label(self) -> Any:

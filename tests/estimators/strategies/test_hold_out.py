@@ -205,15 +205,48 @@ def test_a_fitted_estimator_learns_from_no_rows():
         assert screen.training_rows(y).size == 0
 
 
-def test_training_rows_of_an_outlier_detector_need_no_positives():
+def test_training_rows_of_an_outlier_detector_are_negatives():
+    """Also where all positives belong to one group with one negative, and may all be held out."""
     _, y = two_clouds(n=300, m=40)
-    groups = np.where(y == 1, 0, np.arange(y.size))  # all positives belong to one group with one negative
+    groups = np.where(y == 1, 0, np.arange(y.size))
     groups[np.flatnonzero(y == 0)[0]] = 0
     found = set()
     for seed in range(4):
         screen = NeymanPearsonClassifier(IsolationForest(), 0.05, threshold="np", random_state=seed)
-        found.add(bool(y[screen.training_rows(y, groups)].any()))
+        rows = screen.training_rows(y, groups)
+        found.add(0 in groups[rows])
+        assert rows.size > 100
+        assert not y[rows].any()
     assert found == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(100), "sample_weight.shape"),
+        (np.where(np.arange(340) == 3, np.nan, 1.0), "sample_weight contains NaN"),
+        (-np.ones(340), "[Nn]egative values"),
+        (two_clouds(n=300, m=40)[1], "two classes"),
+    ],
+)
+def test_weights_of_training_rows_are_checked_as_in_fit(weights, message):
+    _, y = two_clouds(n=300, m=40)
+    screen = NeymanPearsonClassifier(LogisticRegression(), 0.1, threshold="np", random_state=0)
+    with pytest.raises(ValueError, match=message):
+        screen.training_rows(y, sample_weight=weights)
+
+
+def test_segments_may_lie_in_rows_without_weight_alone():
+    X, y = two_clouds(n=300, m=40)
+    weights, segments = np.ones(340), np.full(340, "a", dtype=object)
+    weights[:20], segments[:20] = 0.0, "zz"
+    screen = NeymanPearsonClassifier(
+        LogisticRegression(), {"a": 0.1, "zz": 0.2}, delta=0.3, threshold="np", insufficient="infinite", random_state=0
+    )
+    train = screen.training_rows(y, segments=segments, sample_weight=weights)
+    screen.fit(X, y, segments=segments, sample_weight=weights)
+    held = np.setdiff1d(np.flatnonzero(weights), train)
+    assert screen.evidence_.n_negative == held.size
 
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])

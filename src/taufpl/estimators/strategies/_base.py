@@ -195,7 +195,7 @@ class Strategy:
 STRATEGIES: dict[str, Strategy] = {}
 
 
-def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
+def choose_strategy(threshold: str, table: Table, plan: Plan, *, warns: bool = True) -> str:
     """The strategy that "auto" stands for: "np" with enough negatives for a proof, else "cross", with a warning."""
     n_units, ordered = table.n_negative_units, table.is_ordered
     if plan.segments is not None:
@@ -211,6 +211,8 @@ def choose_strategy(threshold: str, table: Table, plan: Plan) -> str:
     enough = max(math.ceil(plan.n_needed / share), plan.n_needed + _LEAST_TRAIN_COUNT)
     if n_units >= enough or plan.insufficient == "infinite":
         return "np"
+    if not warns:
+        return "cross"
     warn_user(
         f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs {plan.n_needed:,} negatives held out for a proof, "
         f"at least {enough:,} in all; there are {n_units:,}. The threshold was chosen by 'cross', which is measured, "
