@@ -34,7 +34,7 @@ def compare_command(
     group: str | None,
     holdout: float | None,
     seed: int,
-    jobs: int,
+    jobs: int | None,
     as_json: bool,
 ) -> None:
     """Run ``taufpl compare``."""

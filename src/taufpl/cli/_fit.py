@@ -74,7 +74,7 @@ def fit_command(
     effort: str | None,
     reg: str,
     seed: int,
-    jobs: int,
+    jobs: int | None,
     segment: str | None,
     tau_for: list[SegmentTolerance] | None,
     score: str | None,

@@ -140,7 +140,7 @@ def _looks(value: str | int) -> int | str:
     return int(text)
 
 
-def _jobs(value: int) -> int:
+def _jobs(value: int | None) -> int | None:
     if value == 0:
         raise typer.BadParameter("must be a number above 0, or -1 for all cores, -2 for all but one, ...; got 0.")
     return value
@@ -269,7 +269,13 @@ TauFor = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", callback=_jobs, help="Fits at the same time; -1 for all cores, -2 for all but one.")
+    int | None,
+    typer.Option(
+        "--jobs",
+        callback=_jobs,
+        help="Fits at the same time; -1 for all cores, -2 for all but one. By default one; linear fits on 2 to 20 "
+        "million values then take all cores.",
+    ),
 ]
 ScoringJobs = Annotated[
     int,

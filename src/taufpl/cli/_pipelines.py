@@ -51,7 +51,7 @@ class FitOptions:
     reg: float | str = "cv"
     holdout: float | str = "auto"
     seed: int = 0
-    jobs: int = 1
+    jobs: int | None = None
 
     @property
     def tolerances(self) -> float | dict[str, float]:

@@ -49,7 +49,7 @@ def compare(
     group: Group = None,
     holdout: Holdout = None,
     seed: Seed = 0,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
     """Fit several models on parts of a file, and say what each finds in the rest under the tolerance.

@@ -76,7 +76,7 @@ def fit(
     effort: Effort = None,
     reg: Penalty = "cv",
     seed: Seed = 0,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
     segment: Segment = None,
     tau_for: TauFor = None,
     score: Score = None,
