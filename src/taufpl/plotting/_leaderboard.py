@@ -76,7 +76,7 @@ class LeaderboardDisplay(PanelDisplay):
         check_is_fitted(screen)
         names = getattr(screen, "feature_names_in_", [f"x{place}" for place in range(screen.n_features_in_)])
         importances = getattr(screen, "feature_importances_", None)
-        return cls(screen.estimator_.standings_, float(np.min(screen.tau)), importances, names).plot(ax)
+        return cls(screen.estimator_.standings_, screen.estimator_.tau, importances, names).plot(ax)
 
     def _draw(self, first: Any, second: Any) -> None:
         self._draw_recalls(first)

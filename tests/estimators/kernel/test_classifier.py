@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 from density_cases import CASES, bayes_recall, draw, one_in_the_quick_run
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
+from taufpl.estimators import ArrayTable
 from taufpl.estimators.kernel import _search as kernel_search
 from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.exceptions import ExportError, ModelFileError
@@ -153,6 +154,20 @@ def test_the_mean_of_rounds_is_one_expansion():
     assert len(kept) == 3
     scores = [rbf_kernel(NEW[:50], X, gamma=2.0) @ each.weights for each in kept]
     np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7)
+
+
+def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
+    monkeypatch.setattr(kernel_search, "_MOST_ROWS", 400)
+    monkeypatch.setattr(kernel_search, "_LEAST_ABOVE", 15)  # 300 rows at this tau
+    model = KernelTauFPLClassifier(0.05, gamma=2.0, regs=[1e-2, 1e-3], threshold="train", random_state=0)
+    table = ArrayTable(X, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0))
+    part = kernel_search.KernelSearch(model, table, 0)._some_rows()
+    assert (part.n_positive, part.n_negative) == (100, 300)
+    assert np.unique(part.by_class).size == 400
+    assert set(Y[part.positive_rows]) == {1}
+    assert np.mean(model.fit(X, Y).predict(NEW[TRUTH == 1])) > 0.9
+    monkeypatch.setattr(kernel_search, "_LEAST_ABOVE", 60)
+    assert kernel_search.KernelSearch(model, table, 0)._some_rows() is table
 
 
 @pytest.mark.slow
