@@ -27,7 +27,7 @@ from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, s
 # Values of X, stored ones if it is sparse, from which on linear fits gain by threads: with fewer they wait for the
 # interpreter more often than they work side by side.
 _MANY = 2_000_000
-# Values from which on no fit may take a multiple of X in memory.
+# Values from which on fits take no multiple of X in memory, unless n_jobs asks for one.
 LARGE = 20_000_000
 
 
