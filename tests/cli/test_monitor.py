@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cli_cases import NAMES, command, contents, frame, numbers, succeed, write
-from taufpl.cli._app import run
+from cli_cases import NAMES, command, contents, exit_code, frame, numbers, succeed, write
 from taufpl.monitoring import FPRMonitor, SegmentMonitor
 from taufpl.persistence import load_model
 
@@ -176,11 +175,10 @@ class Interrupted(io.BytesIO):
         return part
 
 
-def test_rows_of_stdin_count_although_the_call_is_interrupted(place, tmp_path, monkeypatch):
+def test_rows_of_stdin_count_although_the_call_is_interrupted(place, tmp_path):
     state = tmp_path / "state.json"
     text = write(negatives(300), tmp_path / "t.csv").read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Interrupted(text)))
-    assert run(["monitor", str(place / "m.skops"), "-", "--state", str(state)]) == 130
+    assert command("monitor", place / "m.skops", "-", "--state", state, stdin=Interrupted(text)).code == 130
     done = succeed("monitor", place / "m.skops", tmp_path / "t.csv", "--state", state, "--json").document
     assert (done["n_negative"], done["state"]["n_calls"]) == (600, 2)
 
@@ -201,16 +199,16 @@ def fail():
 
 
 def test_a_result_that_cannot_be_printed_leaves_the_state(place, tmp_path):
-    state, call = tmp_path / "state.json", [str(place / "m.skops"), str(place / "burst.csv"), "--state"]
+    state, call = tmp_path / "state.json", [place / "m.skops", place / "burst.csv", "--state"]
     command("monitor", *call, state)
     before = contents(tmp_path)
     with redirect_stdout(Closed(fail)):
-        assert run(["monitor", *call, str(state)]) == 1
+        assert exit_code("monitor", *call, state) == 1
     assert contents(tmp_path) == before
     text = (place / "burst.csv").read_bytes()
     with redirect_stdout(Closed(fail)), pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
-        assert run(["monitor", call[0], "-", "--state", str(state)]) == 1
+        assert exit_code("monitor", call[0], "-", "--state", state) == 1
     # The rows of stdin are gone, and count.
     assert json.loads(state.read_text())["n_calls"] == 2
 
@@ -220,7 +218,7 @@ def test_two_calls_at_the_same_time_lose_no_rows_in_silence(place, tmp_path):
     command(*call, state)
     err = io.StringIO()
     with redirect_stderr(err), redirect_stdout(Closed(lambda: command(*call, state))):
-        assert run([str(each) for each in (*call, state, "--json")]) == 1
+        assert exit_code(*call, state, "--json") == 1
     assert "another call has written it" in err.getvalue()
     assert json.loads(state.read_text())["n_calls"] == 2
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
