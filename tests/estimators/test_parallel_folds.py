@@ -9,8 +9,7 @@ import pytest
 
 from taufpl import TauFPLClassifier, TauFPLRankerCV
 from taufpl.estimators import ArrayTable, _array_table, split_labels
-from taufpl.operators import as_operator
-from taufpl.operators._threads import n_threads, thread_limit
+from taufpl.operators import as_operator, n_threads, thread_limit
 
 
 def clouds(n=900, d=5):

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernel_cases import CASES, clustered, smooth
 from taufpl import PivotedCholeskyFeatures
-from taufpl.operators._threads import thread_limit
+from taufpl.operators import thread_limit
 
 
 @parametrize_with_checks(

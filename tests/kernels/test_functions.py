@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from taufpl.kernels import make_kernel
-from taufpl.operators._threads import thread_limit
+from taufpl.operators import thread_limit
 
 NAMES = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian", "chi2", "cosine")
 DENSE_ONLY = {"chi2"}

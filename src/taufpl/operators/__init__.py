@@ -41,6 +41,7 @@ from taufpl.operators._threads import (
     ignoring as ignoring,
     n_threads as n_threads,
     one_blas_thread as one_blas_thread,
+    thread_limit as thread_limit,
     worker as worker,
 )
 
