@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -29,7 +30,7 @@ from xgboost.dask import DaskXGBClassifier
 
 from dask_cases import await_two_workers, client_of, tasks_left
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier
-from taufpl.estimators.screening._candidates import EFFORTS
+from taufpl.estimators.screening import EFFORTS
 from taufpl.exceptions import LostWorkerError
 from taufpl.persistence import load_model, save_model
 
@@ -285,7 +286,8 @@ def test_candidates_that_do_not_learn_on_a_cluster_are_refused(client, candidate
 
 def test_no_library_for_a_cluster_is_an_error_that_names_the_extra(client, monkeypatch):
     X, y = rows(200)
-    monkeypatch.setattr("taufpl.estimators.screening._cluster.find_spec", lambda name: None)
+    for name in ("lightgbm", "xgboost"):
+        monkeypatch.setitem(sys.modules, name, None)  # as where it is not installed
     with pytest.raises(ImportError, match=r"taufpl\[boost\]"):
         ScreeningClassifier().fit(chunked(X), y)
 

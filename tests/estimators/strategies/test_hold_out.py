@@ -12,8 +12,7 @@ from sklearn.svm import SVC
 
 from estimator_cases import two_clouds
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
-from taufpl.estimators.strategies import Plan
-from taufpl.estimators.strategies._hold_out import held_out_size, snapped
+from taufpl.estimators.strategies import Plan, held_out_size, snapped
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import share_interval, simultaneous_ranks
 

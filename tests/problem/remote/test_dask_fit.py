@@ -19,7 +19,6 @@ from dask_cases import await_two_workers, client_of, tasks_left
 from solver_cases import judge, make_data, make_problem
 from taufpl.estimators import SolverChoice, solve_ranking
 from taufpl.estimators.remote import BlockTable
-from taufpl.estimators.remote._divisions import Dealt
 from taufpl.operators import as_blocks
 from taufpl.operators.remote import Entries, divide, order_statistic
 from taufpl.problem.remote import BlockRankingProblem
@@ -130,18 +129,16 @@ def test_folds_are_problems_of_their_own(client, data):
     X, y = data
     with as_blocks(dense(X), y, block_bytes=1) as blocks:
         divide(blocks, 1)
-        table = BlockTable.of(blocks)
-        coded = blocks.fork(table.assign(Dealt.folds(3, seed=0)))
-        folds = np.concatenate([state["part"] for _, state in coded.gather(Whole())])
-        coded.release()
 
         def solve(train, held_out):
+            states = [state for _, state in train.blocks.gather(Whole())]
+            rows = np.concatenate([state["is_positive"] | state["is_negative"] for state in states])
             with train.problem(K, REG) as problem:
-                return solve_ranking(problem, SolverChoice(tol=TOL)).result.primal
+                return rows, solve_ranking(problem, SolverChoice(tol=TOL)).result.primal
 
-        with table.folds(3, seed=0) as parts:
-            for fold, primal in enumerate(parts.map(solve)):
-                rows = folds != fold
+        with BlockTable.of(blocks).folds(3, seed=0) as parts:
+            for rows, primal in parts.map(solve):
+                assert rows.sum() == 2 * len(y) / 3
                 reference = Newton(tol=1e-9).solve(make_problem(X[rows], y[rows], K, REG))
                 assert primal == pytest.approx(reference.primal, rel=1.01 * TOL)
 

@@ -1,6 +1,7 @@
 """The projection by rounds, judged by exact arithmetic and by the compiled projection."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,10 +11,7 @@ from projection_cases import draw
 from reference import exact_simplex
 from taufpl.operators.remote import LocalBlocks, as_block
 from taufpl.projection import Thresholds, project_topk_simplex
-from taufpl.projection.remote._distributed import project_by_rounds
-from taufpl.projection.remote._piecewise_linear import Samples
-from taufpl.projection.remote._tasks import Look, Source
-from taufpl.projection.remote._top_mean import top_mean_by_rounds
+from taufpl.projection.remote import Samples, Source, project_by_rounds, top_mean_by_rounds
 
 
 def tally(block, selected, edges):
@@ -188,15 +186,36 @@ def test_mean_of_the_largest(k, guess, decimals):
     assert blocks.n_rounds <= 12
 
 
-def test_tasks_travel_and_caches_do_not():
-    task = Look(Source(0.0, ((1.0, "a"),)), Source(0.0, ((1.0, "a"),)), np.zeros(1), np.zeros(1), (0.0, 0.0))
-    block, state = as_block(np.ones((3, 1))), {"a": np.arange(3.0)}
-    first = task(block, state)
+@pytest.mark.parametrize("count", [1, 3])
+def test_tasks_travel(monkeypatch, count):
+    rng = np.random.default_rng(0)
+    alpha, beta = large_case("normal", 20_000, 3_000, rng)
+    blocks, _ = vectors_in_blocks(alpha, beta, count, rng)
+    task = projection_task(alpha, beta, 600, 2.0)
+    first = project_by_rounds(blocks, task)
+    near = project_by_rounds(blocks, task, first.thresholds)
+    sent = []
+
+    def send(task, run):
+        sent.append(pickle.dumps(task))
+        return run(pickle.loads(sent[-1]))
+
+    monkeypatch.setattr(blocks, "reduce", partial(send, run=blocks.reduce))
+    monkeypatch.setattr(blocks, "gather", partial(send, run=blocks.gather))
+    assert project_by_rounds(blocks, task) == first
+    assert project_by_rounds(blocks, task, first.thresholds) == near
+    assert len(sent) >= 4
+    assert max(map(len, sent)) < 8 * len(beta) / 10
+
+
+def test_caches_do_not_travel():
+    source, state = Source(0.0, ((1.0, "a"),)), {"a": np.arange(3.0)}
+    block = as_block(np.ones((3, 1)))
+    first = source.above(block, state, 0.0, "x").values
     assert block.scratch
     copy = pickle.loads(pickle.dumps(block))
     assert not copy.scratch
-    again = pickle.loads(pickle.dumps(task))(copy, state)
-    assert all(np.array_equal(x, y) for x, y in zip(first, again, strict=True))
+    np.testing.assert_array_equal(source.above(copy, state, 0.0, "x").values, first)
 
 
 def test_cache_notices_new_vectors_and_lower_floors():

@@ -18,9 +18,7 @@ from block_cases import (
 from projection_cases import draw
 from reference import exact_simplex
 from taufpl.projection import Thresholds, project_topk_simplex
-from taufpl.projection.remote import _device as _device_projection
-from taufpl.projection.remote._device import SolveOnDevice
-from taufpl.projection.remote._distributed import project_by_rounds
+from taufpl.projection.remote import _device as _device_projection, project_by_rounds
 
 LIBRARIES = [strict_array, torch_tensor, cuda_tensor]
 
@@ -163,20 +161,24 @@ def test_a_guess_makes_it_one_round(k, kind, convert):
 
 
 @pytest.mark.parametrize("convert", LIBRARIES)
-def test_says_when_entries_below_the_floor_are_needed(convert):
+def test_entries_far_below_a_guess_are_looked_at_where_they_decide(convert):
+    """Entries that lie a width below the guess, or more, are left out at first; then 16 times as many widths."""
     alpha, beta = large_case("normal", np.random.default_rng(0))
     task = projection_task(alpha, beta, 300, 2.0)
     answer = project_by_rounds(in_one_place(alpha, beta, convert)[0], task).thresholds
-    for floor, enough in ((answer.mu - 0.01, True), (answer.mu + 0.1, False), (np.max(beta) - 1e-3, False)):
+    highest = np.max(beta) - answer.mu
+    for off, width, n_rounds in ((0.0, 0.01, 1), (0.1, 0.01, 2), (0.1, 1e-3, None), (highest, 1e-5, None)):
         blocks, _ = in_one_place(alpha, beta, convert)  # what was selected above a lower floor would be enough
-        found, is_lower = blocks.reduce(SolveOnDevice(task.alpha, task.beta, floor, 300, 2.0, 0.0))
-        assert (found is not None) == enough
-        assert is_lower != enough
-        if enough:
-            root, _, n_held = found
-            assert root.mu == pytest.approx(answer.mu, abs=1e-11)
-            assert root.u == pytest.approx(answer.lam / 2.0, abs=1e-11)
-            assert n_held == np.sum(beta >= floor)
+        guess = Thresholds(answer.lam, answer.mu + off, answer.cap, answer.total, (width, width, width))
+        found = project_by_rounds(blocks, task, guess)
+        assert found.thresholds.mu == pytest.approx(answer.mu, abs=1e-11)
+        assert found.thresholds.lam == pytest.approx(answer.lam, abs=2e-11)
+        if n_rounds is None:
+            assert blocks.n_rounds > 2
+        else:
+            assert blocks.n_rounds == n_rounds
+            assert found.floor == pytest.approx(-width * 16 ** (n_rounds - 1))
+            assert found.n_held == np.sum(beta - guess.mu >= found.floor)
 
 
 @pytest.mark.parametrize(
