@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taufpl import TauFPLClassifier, TauFPLRankerCV
-from taufpl.estimators import ArrayTable, _array_table, split_labels
+from taufpl.estimators import ArrayTable, split_labels
 from taufpl.operators import as_operator, n_threads, thread_limit
 
 
@@ -26,6 +26,12 @@ def table(operator, n_jobs=2):
     return ArrayTable(X, LABELS.positive_rows, LABELS.negative_rows, operator=operator, n_jobs=n_jobs)
 
 
+def wide(n_columns, n_jobs=2):
+    """A table of a hundred rows of zeros, whose memory is never touched."""
+    rows, operator = np.arange(100), as_operator(np.zeros((100, n_columns)))
+    return ArrayTable(None, rows[:30], rows[30:], operator=operator, n_jobs=n_jobs)
+
+
 def place(train, held_out):
     return os.getpid(), threading.current_thread() is threading.main_thread()
 
@@ -37,26 +43,23 @@ def test_linear_fits_share_the_process():
 
 
 def test_few_values_take_turns(monkeypatch):
-    """Threads would wait for the interpreter; with as many values as this or more they would not."""
-    here, operator = os.getpid(), as_operator(X)
-    monkeypatch.setattr(_array_table, "_MANY", X.size + 1)
-    assert set(table(operator).split(4).map(place)) == {(here, True)}
-    monkeypatch.setattr(_array_table, "_MANY", X.size)
-    assert set(table(operator).split(4).map(place)) == {(here, False)}
+    """Threads would wait for the interpreter; with millions of values they would not."""
+    monkeypatch.undo()  # what lets small tables have threads
+    here = os.getpid()
+    assert set(wide(1_000).split(4).map(place)) == {(here, True)}
+    assert set(wide(50_000).split(4).map(place)) == {(here, False)}
 
 
-def test_by_default_folds_take_the_threads_of_products(monkeypatch):
+def test_by_default_folds_take_the_threads_of_products():
     """One at a time where there is one thread, or where X is so large that copies side by side would not fit."""
-    operator = as_operator(X)
 
-    def are_side_by_side(limit):
+    def are_side_by_side(limit, n_columns):
         with thread_limit(limit):
-            return [not is_main for _, is_main in table(operator, n_jobs=None).split(2).map(place)]
+            return [not is_main for _, is_main in wide(n_columns, n_jobs=None).split(2).map(place)]
 
-    assert are_side_by_side(2) == [True, True]
-    assert are_side_by_side(1) == [False, False]
-    monkeypatch.setattr(_array_table, "LARGE", X.size - 1)
-    assert are_side_by_side(2) == [False, False]
+    assert are_side_by_side(2, 50_000) == [True, True]
+    assert are_side_by_side(1, 50_000) == [False, False]
+    assert are_side_by_side(2, 500_000) == [False, False]
 
 
 @pytest.mark.slow
@@ -86,9 +89,9 @@ def test_passes_of_folds_are_counted_apart():
 @pytest.mark.filterwarnings("default")
 def test_filters_of_warnings_are_as_before():
     """Wide rows, where folds silence scikit-learn, in more threads than there are cores."""
-    wide = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 70))])
+    many = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), 70))])
     before = list(warnings.filters)
-    TauFPLClassifier(0.1, threshold="cross", cv=4, n_jobs=4, random_state=0).fit(wide, Y)
+    TauFPLClassifier(0.1, threshold="cross", cv=4, n_jobs=4, random_state=0).fit(many, Y)
     assert warnings.filters == before
 
 

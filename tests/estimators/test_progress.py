@@ -5,6 +5,7 @@ import re
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from taufpl import (
@@ -15,7 +16,6 @@ from taufpl import (
     TauFPLRankerCV,
 )
 from taufpl.estimators import steps_within, watching
-from taufpl.estimators._progress import step, tell
 
 RNG = np.random.default_rng(0)
 Y = (RNG.random(600) < 0.3).astype(int)
@@ -96,27 +96,48 @@ def test_fits_inside_a_fold_are_parts_of_its_step():
     assert [n_done for n_done, _, _ in inside] == pytest.approx([1 + 1 / 3, 1 + 2 / 3, 2])
 
 
-def test_a_step_with_parts_is_told_by_its_parts():
-    told = []
-    with watching(lambda *each: told.append(each)):
-        with step(0, 2, "first"):
-            tell(1, 4, "a quarter")
-        with step(1, 2, "second"):
-            pass
-        with step(0, 1, "the only one"):
-            tell(1, 2, "half")
-    assert told == [(0.25, 2, "first: a quarter"), (2, 2, "second"), (1, 2, "half")]
-    tell(1, 2, "nobody")
-    assert len(told) == 3
+PLAIN = NeymanPearsonClassifier(LogisticRegression(), TAU, threshold="cross", cv=2, random_state=0)
+PLAIN_STEPS = [
+    (0, 1, "fitting the model on 600 rows"),
+    (1, 2, "checking the threshold, fold 1 of 2"),
+    (2, 2, "checking the threshold, fold 2 of 2"),
+]
+
+
+def test_a_step_without_parts_is_told_when_it_is_done():
+    assert told_by(clone(PLAIN)) == PLAIN_STEPS
+
+
+def test_the_only_step_goes_without_saying():
+    """With one gamma the search tells of its folds alone; with several it says at which gamma they are."""
+    searches = (KernelTauFPLClassifier(TAU, gamma=g, regs=2, cv=2, n_components=20) for g in (1.0, "cv"))
+    one, several = (next(what for *_, what in told_by(each) if "fold 1 of 2" in what) for each in searches)
+    assert one.startswith("grid of reg")
+    assert several.startswith("gamma")
+    assert several.endswith(one)
+
+
+def test_nobody_is_told_once_the_watcher_has_left():
+    told = told_by(clone(PLAIN))
+    clone(PLAIN).fit(X, Y)
+    assert told == PLAIN_STEPS
+
+
+class FailsOnFewRows(LogisticRegression):
+    def fit(self, X, y):
+        if len(y) < Y.size:
+            raise ZeroDivisionError
+        return super().fit(X, y)
 
 
 def test_an_error_in_a_step_leaves_the_watcher_as_it_was():
     told = []
     with watching(lambda *each: told.append(each)):
-        with pytest.raises(ZeroDivisionError), step(0, 2, "first"):
-            raise ZeroDivisionError
-        tell(1, 2, "after it")
-    assert told == [(1, 2, "after it")]
+        with pytest.raises(ZeroDivisionError):
+            clone(PLAIN).set_params(estimator=FailsOnFewRows()).fit(X, Y)
+        assert told == PLAIN_STEPS[:1]
+        clone(PLAIN).fit(X, Y)
+    assert told[1:] == PLAIN_STEPS
 
 
 def test_steps_within_a_step():
