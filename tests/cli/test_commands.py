@@ -14,13 +14,11 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from cli_cases import FORMATS, NAMES, command, contents, frame, mixed, numbers, succeed, write
 from report_cases import embedded, part, rows as table_rows, section
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier
-from taufpl.cli import _recalibrate
+from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.metrics import fpr_upper_bound
 from taufpl.monitoring import FPRMonitor
 from taufpl.persistence import load_model, save_model
 from taufpl.preprocessing import DateEncoder, LevelEncoder
-from taufpl.report._format import count
 from taufpl.thresholding import negatives_to_settle, share_interval
 
 LEVELS = ["bonn", "oslo", "rome", None, "a"]
@@ -230,7 +228,7 @@ def test_evaluate_says_what_would_settle_an_open_verdict(place, tmp_path):
     succeed("report", place / "quick.skops", data, "-o", tmp_path / "r.html", "--new")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert embedded(page)["verdict"] == "open"
-    assert f"Open {count(x)} of {n}" in part(page, "verdict")
+    assert f"Open {x:,} of {n}" in part(page, "verdict")
     assert f"About {needed:,} harmless cases at this rate would tell." in part(page, "verdict")
 
 
@@ -318,13 +316,13 @@ def test_recalibrate_says_where_it_takes_all_rows_as_negatives(place, tmp_path):
 
 def test_recalibrate_does_not_replace_what_another_call_has_written(place, tmp_path, monkeypatch):
     shutil.copy(place / "quick.skops", tmp_path / "m.skops")
-    choose = _recalibrate.LoadedModel.recalibrate
+    choose = NeymanPearsonClassifier.recalibrate
 
-    def meanwhile(*given):
+    def meanwhile(*given, **named):
         (tmp_path / "m.skops").write_bytes(b"of another call")
-        return choose(*given)
+        return choose(*given, **named)
 
-    monkeypatch.setattr(_recalibrate.LoadedModel, "recalibrate", meanwhile)
+    monkeypatch.setattr(NeymanPearsonClassifier, "recalibrate", meanwhile)
     done = command("recalibrate", tmp_path / "m.skops", place / "new.csv")
     assert (done.code, "another call has written it" in done.err) == (1, True)
     assert (tmp_path / "m.skops").read_bytes() == b"of another call"
@@ -383,15 +381,14 @@ def test_export_in_three_forms(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "most", "told"), [("kernel", 10_000, False), ("kernel", 100, True), ("linear", 100, False)]
+    ("model", "n", "told"), [("kernel", 9_000, False), ("kernel", 12_000, True), ("linear", 12_000, False)]
 )
-def test_a_kernel_on_many_rows_says_beforehand_that_it_takes_minutes(place, tmp_path, monkeypatch, model, most, told):
-    monkeypatch.setattr("taufpl.cli._fit._fit_noting", lambda *_: 1 / 0)
-    monkeypatch.setattr("taufpl.cli._fit._MANY_FOR_KERNEL", most)
-    file = place / "mixed.csv"
-    done = succeed(
-        "fit", file, "--target", "y", "--positive", "fraud", "--model", model, "-o", tmp_path / "m.skops", code=1
-    )
+def test_a_kernel_on_many_rows_says_beforehand_that_it_takes_minutes(tmp_path, monkeypatch, model, n, told):
+    for each in (KernelTauFPLClassifier, TauFPLClassifier):
+        monkeypatch.setattr(each, "fit", lambda *_, **__: 1 / 0)
+    file = write(frame(0, n=n), tmp_path / "many.csv")
+    done = succeed("fit", file, "--target", "y", "--model", model, "-o", tmp_path / "m.skops", code=1)
+    assert "ZeroDivisionError" in done.err
     assert ("takes minutes" in done.err) is told
     assert ("--model linear" in done.err) is told
 

@@ -3,22 +3,23 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import typer
 
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
-from taufpl import _files
-from taufpl._extras import require
-from taufpl.cli import _output, _predict, _tables
+from taufpl import NeymanPearsonClassifier
 
 FIT = "fit {} --target y --tau 0.05 --model logistic -o out.skops"
 PREDICT = "predict good.skops {} -o out.csv"
@@ -227,12 +228,21 @@ def test_stdin_without_rows_and_with_a_bad_row(place, monkeypatch):
     assert (done.code, "3 fields where the header has 5" in done.err) == (1, True)
 
 
-def test_no_thread_of_arrow_holds_bytes_of_python():
-    text = bytes(100)
-    n_references = sys.getrefcount(text)
-    file = _tables._memory_file(text)
-    assert sys.getrefcount(text) == n_references
-    assert file.read() == text
+def test_no_thread_of_arrow_holds_bytes_of_python(place, monkeypatch):
+    """A thread that is the last to let go of them would need the interpreter, which may be about to end."""
+    text, read, own = (place / "good.csv").read_bytes(), pa.csv.read_csv, []
+
+    def spy(source, **options):
+        assert isinstance(source, pa.NativeFile)
+        own.append((source.size(), pa.total_allocated_bytes() - before))
+        return read(source, **options)
+
+    monkeypatch.setattr(pa.csv, "read_csv", spy)
+    pa.set_memory_pool(pa.system_memory_pool())
+    before = pa.total_allocated_bytes()
+    assert succeed("monitor", place / "good.skops", "-", "--json", stdin=text).document["n_rows"] == 650
+    assert max(size for size, _ in own) == len(text)
+    assert all(size <= allocated for size, allocated in own)
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
@@ -251,18 +261,29 @@ def test_debug_shows_the_traceback(place):
     assert "Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("shown", ["working", "bar", "endless"])
-def test_long_work_says_in_a_log_how_far_it_is(monkeypatch, capsys, shown):
-    monkeypatch.setattr(_output, "PERIOD", 0.01)
-    context = _output.progress_bar("fitting") if shown == "bar" else _output.working("reading", shown != "endless")
-    with context as tell:
-        tell(3, 8, "forest") if shown == "bar" else tell("700 rows")
+# What is slow in a line, and what that writes to a log while it works; standard input has no end to be near to.
+LONG = {
+    "predict good.skops good.csv -o {} --chunk-rows 400 --jobs 1": "400 rows",
+    "compare good.csv --target y --tau 0.1 --models logistic --folds 2": "comparing: 0 of 1 steps, logistic: fold 1 of 2",
+    "monitor good.skops -": None,
+}
+
+
+@pytest.mark.parametrize(("line", "told"), LONG.items(), ids=[line.split()[0] for line in LONG])
+def test_long_work_says_in_a_log_how_far_it_is(place, tmp_path, monkeypatch, capsys, line, told):
+    wait, decide = threading.Event.wait, NeymanPearsonClassifier.decision_function
+    text = (place / "good.csv").read_bytes()
+
+    def slow(*given):
         time.sleep(0.2)
-    time.sleep(0.05)
-    out, err = capsys.readouterr()
-    said = {"working": "taufpl: 700 rows (0 s", "bar": "taufpl: fitting: 3 of 8 steps, forest (0 s"}
-    assert out == ""
-    assert (said[shown] in err) if shown in said else err == ""
+        return decide(*given)
+
+    # Half a minute passes in a hundredth of a second.
+    monkeypatch.setattr(threading.Event, "wait", lambda event, s=None: wait(event, None if s is None else s / 3000))
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", slow)
+    monkeypatch.chdir(place)
+    done = succeed(*line.format(tmp_path / "out.csv").split(), stdin=text)
+    assert re.search(rf"^taufpl: {told}.* \(0 s so far\)$", done.err, re.MULTILINE) if told else done.err == ""
     time.sleep(0.1)
     assert capsys.readouterr().err == ""
 
@@ -279,7 +300,7 @@ def test_an_error_that_nobody_foresaw_is_a_sentence_too(place, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr(_predict.RowReader, "batches", fail)
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", fail)
     before = contents(place)
     done = command("predict", place / "good.skops", place / "good.csv", "-o", place / "out.csv")
     assert (done.code, done.out) == (1, "")
@@ -291,16 +312,15 @@ def test_an_error_that_nobody_foresaw_is_a_sentence_too(place, monkeypatch):
 def test_a_full_disk_leaves_the_old_file(place, tmp_path, monkeypatch, kind):
     out = tmp_path / f"out.{kind}"
     out.write_text("old")
-    decide = _predict._decide
-    calls = []
+    decide, calls = NeymanPearsonClassifier.decision_function, []
 
-    def full(*arguments):
-        calls.append(1)
+    def full(*given):
+        calls.append(given)
         if len(calls) > 2:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return decide(*arguments)
+        return decide(*given)
 
-    monkeypatch.setattr(_predict, "_decide", full)
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", full)
     done = command("predict", place / "good.skops", place / "good.csv", "-o", out, "--chunk-rows", 50)
     assert (done.code, done.err) == (1, "taufpl: no space left on device.\n")
     assert contents(tmp_path) == {out.name: b"old"}
@@ -312,7 +332,7 @@ def test_an_interrupt_between_writing_and_renaming_leaves_the_old_file(place, tm
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_files.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     done = command("predict", place / "good.skops", place / "good.csv", "-o", tmp_path / "out.csv")
     assert done.code == 130
     assert "interrupted" in done.err
@@ -324,13 +344,13 @@ def test_ctrl_c_in_the_middle_of_a_fit_leaves_nothing(tmp_path):
     write(frame(0, n=4000, m=2000), tmp_path / "train.csv")
     before = contents(tmp_path)
     code = (
-        "import taufpl.cli._fit as f\n"
+        "from taufpl import ScreeningClassifier as Screen\n"
         "from taufpl.cli import main\n"
-        "real = f.fit\n"
-        "def slow(*a):\n"
+        "real = Screen.fit\n"
+        "def slow(*a, **b):\n"
         "    print('fitting', flush=True)\n"
-        "    while True: real(*a)\n"
-        "f.fit = slow\n"
+        "    while True: real(*a, **b)\n"
+        "Screen.fit = slow\n"
         "main()\n"
     )
     line = [sys.executable, "-c", code, "fit", "train.csv", "--target", "y", "-o", "out.skops"]
@@ -361,11 +381,6 @@ def test_the_help_tells_the_exit_codes():
     assert "130 interrupted" in " ".join(done.out.split())
     assert "Exit code 3" in " ".join(command("evaluate", "-h").out.split())
     assert command("--version").out.startswith("taufpl 0.")
-
-
-def test_a_missing_extra_is_named():
-    with pytest.raises(ImportError, match=r"needed to dream.*pip install 'taufpl\[plot\]'"):
-        require("no_such_module.at_all", "plot", "to dream")
 
 
 def test_a_link_is_followed_and_stays_one(place, tmp_path):

@@ -1,11 +1,11 @@
 """The command with the stack: one file in, decisions out, as in Python; and models side by side."""
 
 import re
-from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.progress import Progress
 from scipy import sparse
 from scipy.stats import beta
 from sklearn.datasets import dump_svmlight_file
@@ -14,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 
 from cli_cases import command, frame, mixed, succeed, write
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier
-from taufpl.cli import _fit, _output
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._nested import evaluate
 from taufpl.cli._pipelines import FitOptions
@@ -295,25 +294,21 @@ def test_a_terminal_sees_a_bar(place, monkeypatch):
     assert re.fullmatch(r"comparing \S+ 1/1 \S+ \S+ done", last.strip()), done.err
 
 
-def test_a_long_step_leaves_room_for_the_bar(monkeypatch, capsys):
+def bars_of_a_fit(place, tmp_path, monkeypatch, width):
+    """What a terminal of some width shows, a line for every step that the bar is told of."""
+    update = Progress.update
+    monkeypatch.setattr(Progress, "update", lambda bar, *given, **named: update(bar, *given, **named, refresh=True))
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    with _output.progress_bar("fitting on 12,000 rows") as move:
-        move(2.5, 4, "gamma 0.275: grid of reg, tau_scale 2: fold 1 of 5")
-    last = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", capsys.readouterr().err).rstrip().splitlines()[-1]
-    assert re.fullmatch(r"fitting on 12,000 rows \S{20} 2/4 \S+ \S+ gamma \S*…", last.strip()), last
+    monkeypatch.setenv("COLUMNS", str(width))
+    line = ("--tau", TAU, "--model", "linear", "--threshold", "np", "-o", tmp_path / "m.skops")
+    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", succeed("fit", place / "train.csv", *TARGET, *line).err)
+    return [" ".join(each.split()) for each in re.split(r"[\r\n]", shown)]
 
 
-def test_the_bar_of_a_fit_shows_the_steps_of_every_model(place, tmp_path, monkeypatch):
-    told = []
-
-    @contextmanager
-    def bar(text):
-        yield lambda n_done, n_steps, what: told.append(what)
-
-    monkeypatch.setattr(_fit, "progress_bar", bar)
-    succeed("fit", place / "train.csv", *TARGET, "--tau", TAU, "--model", "linear", "-o", tmp_path / "m.skops")
-    assert "comparing rankings, fold 1 of 10" in told
+@pytest.mark.parametrize(("width", "step"), [(160, "comparing rankings, fold 1 of 10"), (80, "comparing ra…")])
+def test_the_bar_of_a_fit_shows_the_steps_of_every_model_and_keeps_its_room(place, tmp_path, monkeypatch, width, step):
+    shown = bars_of_a_fit(place, tmp_path, monkeypatch, width)
+    assert any(re.fullmatch(rf"fitting on 650 rows \S{{20}} 1/10 \S+ \S+ {step}", each) for each in shown)
 
 
 BAD = [
