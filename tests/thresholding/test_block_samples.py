@@ -1,7 +1,6 @@
 """Scores in blocks give the very evidence that the same scores give in one array, and divisions are exact."""
 
 import warnings
-from collections import Counter
 
 import array_api_strict as strict
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.model_selection import StratifiedKFold
 
-from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, HeldOut
+from taufpl.estimators.remote import BlockTable
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import LocalBlocks
 from taufpl.operators.remote import _order as _block_order
@@ -20,7 +19,6 @@ from taufpl.thresholding import (
     NPScoreRule,
     OrderStatistic,
     TrainQuantile,
-    remote,
     share_above,
 )
 from taufpl.thresholding.remote import BlockSample
@@ -47,8 +45,8 @@ def sample(scores, **how):
 @pytest.fixture(params=[32, 3], ids=["few", "many"])
 def sizes(request, monkeypatch):
     """As it is, where few values all travel; and so small that samples of them have to do."""
-    monkeypatch.setattr(_block_order, "_LEAST_SAMPLE", request.param)
-    monkeypatch.setattr(_block_order, "_MOST_ENTRIES", request.param)
+    for name in ("_LEAST_SAMPLE", "_MOST_ENTRIES"):
+        monkeypatch.setattr(_block_order, name, request.param)
 
 
 @pytest.mark.usefixtures("sizes")
@@ -107,27 +105,46 @@ def test_ranks_of_many_values_take_few_rounds():
         assert found.blocks.n_rounds - before <= 7
 
 
-def test_what_cannot_be_ranked_or_collected(monkeypatch):
+def test_what_cannot_be_ranked_or_collected():
     with pytest.raises(ValueError, match="negative_scores must not hold NaN, got 2 of them"):
         sample([1.0, np.nan, 2.0, 3.0, np.nan])
-    monkeypatch.setattr(remote, "_MOST_ABOVE", 2)
-    with pytest.raises(ValueError, match=r"3 scores lie above 0.*rule='quantile'"):
-        sample([1.0, 2.0, 3.0, 0.0]).above(0.0)
+    many = sample(np.broadcast_to(1.0, 20_000_000))
+    assert many.n_above(0.5) == 20_000_000
+    with pytest.raises(ValueError, match=r"20000000 scores lie above 0\.5.*rule='quantile'"):
+        many.above(0.5)
 
 
-def divided(division, y, cuts=(0, 5, 6, 40), xp=np):
-    """Codes of all rows, as the blocks hold them."""
+def labelled(y, cuts=(0, 5, 6, 40), xp=np):
+    """A table of rows in blocks, of which only the classes matter."""
     parts = np.split(np.asarray(y), np.minimum(cuts, len(y)))
     states = [
-        {"number": i, "is_positive": xp.asarray(part == 1), "is_negative": xp.asarray(part == 0)}
+        {"number": i, "start": 0, "is_positive": xp.asarray(part == 1), "is_negative": xp.asarray(part == 0)}
         for i, part in enumerate(parts)
     ]
-    blocks = LocalBlocks([xp.zeros((len(part), 1)) for part in parts], states)
-    counts = [(int(np.sum(part == 0)), int(np.sum(part == 1))) for part in parts]
-    blocks.change(AssignParts.of(division, counts))
-    return np.concatenate(
-        [block.to_host(state["part"])[0] for block, state in zip(blocks._blocks, blocks._states, strict=True)]
-    )
+    return BlockTable.of(LocalBlocks([xp.zeros((len(part), 1)) for part in parts], states, workers=1))
+
+
+def rows_in(table):
+    """Masks of the positives and of the negatives of a table, over all rows."""
+    masks = table.blocks.gather(lambda block, state: block.to_host(state["is_positive"], state["is_negative"]))
+    positive, negative = (np.concatenate([np.asarray(part[i], dtype=bool) for part in masks]) for i in (0, 1))
+    assert (positive.sum(), negative.sum()) == (table.n_positive, table.n_negative)
+    return positive, negative
+
+
+def held_out_of(y, train, held_out):
+    """The rows that are held out, where those are the others that train, each in its class."""
+    train, held_out = rows_in(train), rows_in(held_out)
+    for kind, (own, others) in enumerate(zip(held_out, train, strict=True)):
+        np.testing.assert_array_equal(own ^ others, y == 1 - kind)
+        assert not (own & others).any()
+    return held_out[0] | held_out[1]
+
+
+def parts_of(y, division):
+    """For each part of a division which rows it holds out."""
+    with division as parts:
+        return np.array(list(parts.map(lambda *tables: held_out_of(y, *tables))))
 
 
 LABELS = hnp.arrays(np.int64, st.integers(10, 80), elements=st.integers(0, 1)).filter(
@@ -141,39 +158,45 @@ def test_consecutive_folds_are_those_of_scikit_learn(y, n_folds):
     expected = np.empty(len(y))
     for fold, (_, held_out) in enumerate(StratifiedKFold(n_folds).split(y, y)):
         expected[held_out] = fold
-    division = Consecutive.folds(n_folds, (int(np.sum(y == 0)), int(y.sum())), int(y[0]))
-    np.testing.assert_array_equal(divided(division, y), expected)
+    np.testing.assert_array_equal(
+        parts_of(y, labelled(y).search_folds(n_folds)), [expected == fold for fold in range(n_folds)]
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(LABELS, st.integers(2, 4), st.integers(0, 2**31))
 def test_random_folds_have_equal_shares_of_each_class(y, n_folds, seed):
-    codes = divided(Dealt.folds(n_folds, seed), y)
+    folds = parts_of(y, labelled(y).folds(n_folds, seed))
+    np.testing.assert_array_equal(folds.sum(axis=0), 1)
     for kind in (0, 1):
-        sizes = Counter(codes[y == kind].tolist())
-        assert len(sizes) == n_folds
-        assert max(sizes.values()) - min(sizes.values()) <= 1
+        sizes = folds[:, y == kind].sum(axis=1)
+        assert sizes.size == n_folds
+        assert sizes.max() - sizes.min() <= 1
 
 
-def test_codes_do_not_depend_on_the_library():
+def test_divisions_do_not_depend_on_the_library():
     y = np.random.default_rng(0).integers(0, 2, size=50)
-    for division in (Dealt.folds(3, 5), HeldOut.draw((3, 4), (int(np.sum(y == 0)), int(y.sum())), 1)):
-        np.testing.assert_array_equal(divided(division, y), divided(division, y, xp=strict))
+    ours, theirs = labelled(y), labelled(y, xp=strict)
+    for divide in (lambda table: table.folds(3, 5), lambda table: table.rounds(3, 0.8, 1)):
+        np.testing.assert_array_equal(parts_of(y, divide(ours)), parts_of(y, divide(theirs)))
 
 
 @settings(max_examples=60, deadline=None)
 @given(LABELS, st.data())
 def test_so_many_rows_are_held_out(y, data):
-    counts = (int(np.sum(y == 0)), int(y.sum()))
-    held = tuple(data.draw(st.integers(0, count)) for count in counts)
-    codes = divided(HeldOut.draw(held, counts, data.draw(st.integers(0, 2**31))), y)
-    assert set(codes.tolist()) <= {0, 1}
-    assert [int(codes[y == kind].sum()) for kind in (0, 1)] == list(held)
+    counts, seed = (int(np.sum(y == 0)), int(y.sum())), data.draw(st.integers(0, 2**31))
+    n_held = data.draw(st.integers(0, counts[0]))
+    with labelled(y).hold_out(n_held, seed, needs_positives=True) as tables:
+        held_out = held_out_of(y, *tables)
+    assert [int(held_out[y == kind].sum()) for kind in (0, 1)] == [n_held, 0]
+    share = data.draw(st.floats(0.01, 0.99))
+    (held_out,) = parts_of(y, labelled(y).rounds(1, share, seed))
+    expected = [count - min(max(round(share * count), 1), count - 1) for count in counts]
+    assert [int(held_out[y == kind].sum()) for kind in (0, 1)] == expected
 
 
 def test_every_row_is_held_out_equally_often():
     y = np.repeat([0, 1], [50, 20])
-    often = np.mean([divided(HeldOut.draw((20, 5), (50, 20), seed), y) for seed in range(2000)], axis=0)
+    often = np.mean(parts_of(y, labelled(y).rounds(2000, 0.6, 0)), axis=0)
     # Five standard errors of a share of 2,000.
-    np.testing.assert_allclose(often[:50], 0.4, atol=5 * np.sqrt(0.24 / 2000))
-    np.testing.assert_allclose(often[50:], 0.25, atol=5 * np.sqrt(0.1875 / 2000))
+    np.testing.assert_allclose(often, 0.4, atol=5 * np.sqrt(0.24 / 2000))
