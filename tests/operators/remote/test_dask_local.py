@@ -15,8 +15,6 @@ from dask_cases import COLLECTIONS, csr_chunks, dense, frame, rows_and_labels, u
 from taufpl import TauFPLRanker
 from taufpl.operators import FileRows, as_blocks, as_operator, is_remote, lazy_labels, linear_scores
 from taufpl.operators.remote import Entries, LocalBlocks, check_rows, divide, order_statistic
-from taufpl.operators.remote.dask import _shared as _dask_shared, _source as source
-from taufpl.operators.remote.dask._shared import settle_shared, shared_results
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
@@ -100,21 +98,30 @@ def test_what_all_blocks_need_is_computed_once():
     np.testing.assert_array_equal(labels, X[:, 0] > X[:, 0].mean())
 
 
-def test_neighbours_and_large_results_stay_in_the_graph(monkeypatch):
+def test_neighbours_are_computed_where_they_are_needed():
+    """A chunk that two blocks need is no sum over rows: nothing is computed ahead."""
     X, _ = rows_and_labels(n_rows=600)
-    rows = da.from_array(X, chunks=(50, 5))
+    counted = CountedReads(X)
+    rows = da.from_array(counted, chunks=(50, 5))
     near = rows.map_overlap(lambda part: part + np.roll(part, 1, axis=0), depth=(2, 0), boundary="none")
-    chunks, _ = source.read_rows(near, source.Room(2, 1e9))
-    groups = [[i] for i in range(12)]
-    assert shared_results(chunks, groups) == []
-    assert settle_shared(chunks, groups) is chunks
-    summed = da.cumsum(rows, axis=0)
-    with as_blocks(summed, block_bytes=1) as blocks:
+    expected = near.compute()
+    counted.n_read.clear()
+    with as_blocks(near, block_bytes=1) as blocks:
+        assert counted.n_read == []
+        np.testing.assert_array_equal(np.vstack([part for part, _ in blocks.gather(Whole())]), expected)
+    with as_blocks(da.cumsum(rows, axis=0), block_bytes=1) as blocks:
         np.testing.assert_array_equal(np.vstack([part for part, _ in blocks.gather(Whole())]), np.cumsum(X, axis=0))
-    monkeypatch.setattr(_dask_shared, "_MOST_BYTES", 8)
-    chunks, _ = source.read_rows(rows - rows.mean(axis=0), source.Room(2, 1e9))
-    assert len(shared_results(chunks, groups)) == 1
-    assert settle_shared(chunks, groups).graph == chunks.graph
+
+
+@pytest.mark.parametrize(("n_features", "is_settled"), [(5, True), (600_000, False)])
+def test_only_small_results_are_put_into_every_block(n_features, is_settled):
+    counted = CountedReads(np.ones((4, n_features)))
+    rows = da.from_array(counted, chunks=(1, n_features))
+    with as_blocks(rows - rows.mean(axis=0) + 1.0, block_bytes=1) as blocks:
+        counted.n_read.clear()
+        assert blocks.change_and_reduce(Begin(np.ones(n_features))) == (4, 4 * n_features)
+    # A block reads its own row alone, or all of them for their mean.
+    assert sum(counted.n_read) == 4 if is_settled else sum(counted.n_read) >= 4 * 4
 
 
 def test_a_source_that_changes_is_noticed():

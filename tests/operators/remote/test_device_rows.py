@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from block_cases import cuda_tensor, strict_array, torch_tensor
 from taufpl.operators import LocalBlocks
 from taufpl.operators.remote import (
     ArrayBlock,
     Entries,
     _arrays,
-    _order,
     as_block,
     as_blocks,
     check_rows,
@@ -37,7 +37,7 @@ def test_labels_are_counted_and_divided_where_they_are(dtype, device, monkeypatc
             label_counts(blocks_of(y, device))
         return
     blocks = blocks_of(y, device)
-    monkeypatch.setattr("taufpl.operators.remote._labels.np.unique", None)  # which sorts on the host
+    monkeypatch.setattr(np, "unique", None)  # which sorts on the host
     counts = label_counts(blocks)
     assert counts == {0: 3, 1: 2}
     assert {type(label) for label in counts} == {type(y[0].item())}
@@ -74,24 +74,32 @@ def test_rows_that_cannot_be_used_are_named(dtype, device):
             check_rows(blocks_of(y, device, X))
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["random", "tied", "sorted", "periodic"])
-def test_ranks_by_a_sample_and_by_sorting(kind, device, monkeypatch):
-    """A regular sample of periodic entries misleads: then all are sorted."""
-    monkeypatch.setattr(_order, "_DEVICE_SAMPLE", 50)
-    values = torch.rand(1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+@pytest.mark.parametrize(
+    ("n", "convert"),
+    [
+        (1000, torch_tensor),
+        (1000, cuda_tensor),
+        (300_000, strict_array),
+        pytest.param(300_000, torch_tensor, marks=pytest.mark.slow),
+        (300_000, cuda_tensor),
+    ],
+)
+def test_ranks_by_sorting_and_by_a_sample(n, convert, kind):
+    """Many entries are sampled first. A regular sample of periodic ones misleads: then all are sorted."""
+    values = np.random.default_rng(0).random(n)
     if kind == "tied":
-        values = (4 * values).floor()
+        values = np.floor(4 * values)
     if kind == "sorted":
-        values = values.sort().values
+        values.sort()
     if kind == "periodic":
         values[::20] += 5.0
-    blocks = LocalBlocks([torch.ones((1000, 1), device=device)], [{"s": values.to(device)}])
-    ranks = (1, 2, 40, 500, 960, 999, 1000)
-    expected = values.sort().values.numpy()[np.array(ranks) - 1]
+    blocks = LocalBlocks([convert(np.ones((n, 1)))], [{"s": convert(values)}])
+    ranks = (1, 2, n // 25, n // 2, n - n // 25, n - 1, n)
+    expected = np.sort(values)[np.array(ranks) - 1]
     np.testing.assert_array_equal([order_statistic(blocks, Entries("s"), rank) for rank in ranks], expected)
-    with pytest.raises(ValueError, match="between 1 and the number of entries, 1000, got 1001"):
-        order_statistic(blocks, Entries("s"), 1001)
+    with pytest.raises(ValueError, match=f"between 1 and the number of entries, {n}, got {n + 1}"):
+        order_statistic(blocks, Entries("s"), n + 1)
 
 
 @pytest.mark.parametrize("error", [ImportError("no Triton"), RuntimeError("Failed to find C compiler")])
