@@ -130,11 +130,11 @@ def by_entries(sizes: list[int], folder: Path) -> None:
 def by_instruction_set(n: int) -> None:
     print(f"### By instruction set, normal entries, n = m = {n:,}, k = n/100 (times the copy; cold / guess)\n")
     before, rows = kernels.instruction_set(), []
-    for name in ("avx512", "avx2", "portable"):
-        if kernels.use_instruction_set(name):
-            case = Case("normal", n, n // 100)
-            copy = best_of(case.copy)
-            rows.append([name, f"{best_of(case.cold) / copy:.1f} / {best_of(case.warm) / copy:.1f}"])
+    for name in reversed(kernels.instruction_sets()):
+        kernels.use_instruction_set(name)
+        case = Case("normal", n, n // 100)
+        copy = best_of(case.copy)
+        rows.append([name, f"{best_of(case.cold) / copy:.1f} / {best_of(case.warm) / copy:.1f}"])
     kernels.use_instruction_set(before)
     table(["instruction set", "times the copy"], rows)
 

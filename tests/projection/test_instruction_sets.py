@@ -1,21 +1,30 @@
-"""Every instruction set does the same additions in the same order."""
+"""Every instruction set does the same additions in the same order: results are the same to the last bit."""
+
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from projection_cases import FAMILIES, draw
-from taufpl._kernels import _projection as kernels
+from taufpl._kernels import _dense, _projection, _projection_peers
+from taufpl.baselines.projection import bisection, ibis, ptkc
+from taufpl.operators import as_operator
 from taufpl.projection import project_capped_simplex, project_topk_cone, project_topk_simplex
+
+MODULES = {"projections": _projection, "products": _dense, "peers": _projection_peers}
 
 
 @pytest.fixture
 def switch():
-    before = kernels.instruction_set()
-    yield kernels.use_instruction_set
-    kernels.use_instruction_set(before)
+    before = {module: module.instruction_set() for module in MODULES.values()}
+    yield lambda module, name: module.use_instruction_set(name)
+    for module, name in before.items():
+        module.use_instruction_set(name)
 
 
-def answers(dtype):
+def projections(dtype):
     for name in FAMILIES:
         for alpha0, beta0, k, weight in draw(name, 10, seed=5):
             yield from project_topk_simplex(alpha0.astype(dtype), beta0.astype(dtype), k, weight=weight)
@@ -27,19 +36,64 @@ def answers(dtype):
         yield project_capped_simplex(beta0, 0.5 * k, 0.75)
 
 
+def products(dtype):
+    """Dot products, sums of rows and moments, of all rows and of some; widths that do and do not fill a vector."""
+    rng = np.random.default_rng(0)
+    for n, d in [(1, 1), (37, 7), (200, 8), (1001, 61), (50, 2051)]:
+        operator = as_operator(rng.standard_cauchy(size=(n, d)).astype(dtype))
+        w, v = rng.normal(size=d), rng.normal(size=n) * (rng.random(n) < 0.7)
+        some = np.sort(rng.choice(n, size=(n + 1) // 2, replace=False))
+        yield operator.matvec(w)
+        yield operator.rmatvec(v)
+        yield operator.matvec_rows(w, some)
+        yield operator.rmatvec_rows(v[some], some)
+        if d <= 61:
+            yield operator.gram_rows(some, np.abs(v[some]))
+
+
+def peers(dtype):
+    rng = np.random.default_rng(0)
+    alpha0, beta0 = (rng.normal(size=n).astype(dtype).astype(float) for n in (2001, 4003))
+    for k in (1, 40, 4003):
+        for prune in (False, True):
+            yield from ibis(alpha0, beta0, k, prune=prune)
+        yield from bisection(alpha0, beta0, k)
+        yield ptkc(beta0, k)
+
+
+ANSWERS = {"projections": projections, "products": products, "peers": peers}
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["avx2", "avx512"])
-def test_results_are_bit_identical(name, dtype, switch):
-    assert switch("portable")
-    expected = list(answers(dtype))
-    if not switch(name):
+@pytest.mark.parametrize("loops", MODULES)
+def test_results_are_the_same_to_the_last_bit(loops, name, dtype, switch):
+    module = MODULES[loops]
+    if name not in module.instruction_sets():
         pytest.skip(f"this machine has no {name}")
-    assert kernels.instruction_set() == name
-    for found, wanted in zip(answers(dtype), expected, strict=True):
+    switch(module, "plain")
+    assert module.instruction_set() == "plain"
+    expected = list(ANSWERS[loops](dtype))
+    switch(module, name)
+    assert module.instruction_set() == name
+    for found, wanted in zip(ANSWERS[loops](dtype), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_unknown_names_change_nothing(switch):
-    before = kernels.instruction_set()
-    assert not switch("abacus")
-    assert kernels.instruction_set() == before
+TELL = "from taufpl._kernels import _dense, _projection; print(_dense.instruction_set(), _projection.instruction_set())"
+
+
+def told(name):
+    environment = os.environ | {"TAUFPL_SIMD": name}
+    return subprocess.run([sys.executable, "-c", TELL], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_environment_chooses():
+    names = _dense.instruction_sets()
+    assert names[0] == "plain"
+    for name in names:
+        assert told(name).stdout.split() == [name, name]
+    assert told("").stdout.split() == [names[-1]] * 2  # the fastest
+    refused = told("abacus")
+    assert refused.returncode == 1
+    assert f"TAUFPL_SIMD must be one of {', '.join(names)} on this machine; got 'abacus'" in refused.stderr

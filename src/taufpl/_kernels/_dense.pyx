@@ -8,6 +8,8 @@ so that no result depends on the number of threads.
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+include "simd.pxi"
+
 cdef extern from "simd/tickets.h":
     bint ticket_next(int64_t *tickets, int64_t *block, int64_t n_blocks) noexcept nogil
 
@@ -21,10 +23,10 @@ cdef extern from "simd/dense.h":
         const double *weights, const double *shift, Py_ssize_t low, Py_ssize_t high, double *scratch, double *out
     ) noexcept nogil
     ctypedef struct dense_table:
-        dense_product *dot
-        dense_product *add
-        dense_square *gram
-    const dense_table *dense_kernels
+        dense_product *dot[2]
+        dense_product *add[2]
+        dense_square *gram[2]
+    const dense_table *dense_loops(int) noexcept nogil
     enum: GRAM_ROWS
 
 SCRATCH_ROWS = GRAM_ROWS
@@ -54,7 +56,7 @@ def dot(
         while ticket_next(&tickets[0], &block, n_blocks):
             first = block * step
             last = min(n, first + step)
-            dense_kernels[real is float].dot(&x[0, 0], stride, taken, first, last, d, &w[0], &out[0])
+            dense_loops(simd_set).dot[real is float](&x[0, 0], stride, taken, first, last, d, &w[0], &out[0])
     return n_blocks
 
 
@@ -80,7 +82,7 @@ def add(
             first = min(n, group * step)
             last = min(n, first + step)
             memset(&partial[group, start], 0, width * sizeof(double))
-            dense_kernels[real is float].add(&x[0, start], stride, taken, first, last, width, &v[0], &partial[group, start])
+            dense_loops(simd_set).add[real is float](&x[0, start], stride, taken, first, last, width, &v[0], &partial[group, start])
     return n_blocks
 
 
@@ -101,7 +103,7 @@ def gram(
     cdef int64_t block = -1
     with nogil:
         while ticket_next(&tickets[0], &block, n_blocks):
-            dense_kernels[real is float].gram(
+            dense_loops(simd_set).gram[real is float](
                 &x[0, 0], stride, taken, n, d, &weights[0], &shift[0], bounds[block], bounds[block + 1],
                 &scratch[block, 0, 0], &out[0, 0],
             )

@@ -4,25 +4,10 @@ Python code allocates and checks; these kernels only compute. Vectors are C-cont
 and sums are double. Every function releases the GIL and allocates nothing that outlives it.
 """
 
+include "simd.pxi"
 include "_projection_types.pxi"
 include "_projection_plan.pxi"
 include "_projection_find.pxi"
-
-
-def instruction_set():
-    """Name of the instruction set in use: "avx512", "avx2" or "portable"."""
-    return active_table.name.decode()
-
-
-def use_instruction_set(str name):
-    """Switch to another instruction set, for tests and benchmarks. Returns whether this machine has it."""
-    global active_table
-    cdef bytes encoded = name.encode()
-    cdef const scan_table *table = scan_named(encoded)
-    if table == NULL:
-        return False
-    active_table = table
-    return True
 
 
 cdef void rebase(tail *t) noexcept nogil:

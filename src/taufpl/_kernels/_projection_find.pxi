@@ -150,7 +150,7 @@ cdef outcome find_thresholds(task *t, level_problem *p, buffers *space, bint has
     if not (trim_guess(t) if has_guess else plan_from_sample(t)):
         return c_NO_MEMORY
     memset(p, 0, sizeof(level_problem))
-    p.scan = active_table
+    p.scan = scan_loops(simd_set)
     p.kind = t.kind
     p.k = t.k
     p.weight = t.weight

@@ -19,14 +19,23 @@ with delta = mu + C/k. The mathematics is in docs/projection.md.
 from libc.float cimport DBL_EPSILON
 from libc.math cimport INFINITY, NAN, fabs, fmax, fmin
 
+include "simd.pxi"
+
 cdef extern from "simd/peers.h":
+    """
+    int peers_vector_loops = 1;
+    """
     int peers_vector_loops
-    void peers_excess(const double *x, Py_ssize_t n, double t, double *excess, double *count) noexcept nogil
-    void peers_excess_two(const double *x, Py_ssize_t n, const double *t,
-                          double *excess, double *count) noexcept nogil
-    Py_ssize_t peers_keep(const double *x, Py_ssize_t n, double low, double high, double *kept) noexcept nogil
-    int peers_any_pair(const double *x, const double *sums, double k, double tol,
-                       int u, int first, int last) noexcept nogil
+    ctypedef struct peers_table:
+        void (*excess)(const double *x, Py_ssize_t n, double t, double *excess, double *count) noexcept nogil
+        void (*excess_two)(
+            const double *x, Py_ssize_t n, const double *t, double *excess, double *count
+        ) noexcept nogil
+        Py_ssize_t (*keep)(const double *x, Py_ssize_t n, double low, double high, double *kept) noexcept nogil
+        int (*any_pair)(
+            const double *x, const double *sums, double k, double tol, int u, int first, int last
+        ) noexcept nogil
+    const peers_table *peers_loops(int) noexcept nogil
 
 
 def use_vector_loops(bint on):
@@ -103,7 +112,7 @@ cdef void narrow(Line p1, Line p2, Line q1, Line q2, double s, double c, double 
 
 cdef Line evaluate(const Excess *g, double t) noexcept nogil:
     cdef double excess, count
-    peers_excess(g.entries, g.size, t, &excess, &count)
+    peers_loops(simd_set).excess(g.entries, g.size, t, &excess, &count)
     return Line(t, excess + height(g.base, t), count + g.base.slope)
 
 
@@ -116,7 +125,7 @@ cdef void evaluate_two(const Excess *g, const Excess *h, double t, double u,
         at_u[0] = evaluate(h, u)
         return
     where[0], where[1] = t, u
-    peers_excess_two(g.entries, g.size, where, excess, count)
+    peers_loops(simd_set).excess_two(g.entries, g.size, where, excess, count)
     at_t[0] = Line(t, excess[0] + height(g.base, t), count[0] + g.base.slope)
     at_u[0] = Line(u, excess[1] + height(h.base, u), count[1] + h.base.slope)
 
@@ -125,7 +134,7 @@ cdef void prune(Excess *g) noexcept nogil:
     """Forget the entries outside the bracket, once half of them are."""
     if g.spare == NULL or g.size < WORTH_PRUNING or 2.0 * (g.low.slope - g.high.slope) > g.size:
         return
-    g.size = peers_keep(g.entries, g.size, g.low.x, g.high.x, g.spare)
+    g.size = peers_loops(simd_set).keep(g.entries, g.size, g.low.x, g.high.x, g.spare)
     g.entries = g.spare
     g.base = g.high
 
@@ -394,12 +403,12 @@ def search_sizes(
         for u in range(k):
             end = k + 1
             while end <= n and not found:
-                found = peers_any_pair(&entries[0], &sums[0], k, tol, u, end, min(end + BLOCK, n + 1))
+                found = peers_loops(simd_set).any_pair(&entries[0], &sums[0], k, tol, u, end, min(end + BLOCK, n + 1))
                 end += 0 if found else BLOCK
             if found:
                 break
         if not found:
             u = end = -1
-        while found and not peers_any_pair(&entries[0], &sums[0], k, tol, u, end, end + 1):
+        while found and not peers_loops(simd_set).any_pair(&entries[0], &sums[0], k, tol, u, end, end + 1):
             end += 1
     return u, end

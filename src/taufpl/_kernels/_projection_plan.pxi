@@ -99,7 +99,7 @@ cdef level_status solve_sample(
 ) noexcept nogil:
     cdef double origin = origin_of_beta(t, b, n_b, space.lower)
     memset(p, 0, sizeof(level_problem))
-    p.scan = active_table
+    p.scan = scan_loops(simd_set)
     p.kind = t.kind
     p.k = t.k if n_b == t.beta.n else scaled_k(t.k, n_b, t.beta.n)
     p.weight = t.weight

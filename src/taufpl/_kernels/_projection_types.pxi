@@ -21,10 +21,8 @@ cdef extern from "simd/scan.h":
         double (*write_capped[2])(
             const void *, void *, Py_ssize_t, double, double, double, double *
         ) noexcept nogil
-        const char *name
 
-    const scan_table *scan_best() nogil
-    const scan_table *scan_named(const char *name) nogil
+    const scan_table *scan_loops(int) noexcept nogil
 
 cdef extern from "simd/level.h":
     ctypedef struct tail:
@@ -75,8 +73,6 @@ cdef double MOST_UNDECIDED = 0.125
 cdef int RESAMPLE = 3
 cdef int OPEN_AFTER = 6
 cdef int LINE = 8  # entries sampled together: a cache line of float64
-
-cdef const scan_table *active_table = scan_best()
 
 # What the caller may see of an answer: also the exit codes of the kernels.
 FOUND, ZERO_ANSWER, NOT_FEASIBLE, BAD_VALUE, OVERFLOW = range(5)

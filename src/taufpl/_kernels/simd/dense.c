@@ -1,14 +1,5 @@
-/* Products with dense rows, for the instruction set that the loader picks. */
+/* Products with dense rows, for the instruction set that the file is compiled for (sets.h). */
 #include "dense.h"
-
-#include <stdint.h> /* brings in __GLIBC__, where there is one */
-
-/* The compiler makes a version per instruction set, and the loader picks one: no sum depends on which. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES
-#endif
 
 /* Eight sums side by side: parts of a dot product, or neighbours in a matrix. */
 #define LANES 8
@@ -16,7 +7,7 @@
 typedef double lanes __attribute__((vector_size(64)));
 typedef double lanes_f64 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef float lanes_f32 __attribute__((vector_size(32), aligned(4), may_alias));
-#define INLINE static inline __attribute__((always_inline)) /* into each clone */
+#define INLINE static inline __attribute__((always_inline))
 #define LANE(a, i) ((a)[i])
 #define LOAD(a, p) (a) = *(const lanes_f64 *)(p)
 #define STORE(p, a) *(lanes_f64 *)(p) = (a)
@@ -77,7 +68,8 @@ INLINE void add_outer(const double *z, const double *c, ptrdiff_t d, ptrdiff_t l
 #define NAMED(name) name##_f64
 #include "dense_impl.h"
 
-const dense_table dense_kernels[2] = {
-    {dense_dot_f64, dense_add_f64, dense_gram_f64},
-    {dense_dot_f32, dense_add_f32, dense_gram_f32},
+TABLE_OF_THIS_SET(dense) = {
+    {dense_dot_f64, dense_dot_f32},
+    {dense_add_f64, dense_add_f32},
+    {dense_gram_f64, dense_gram_f32},
 };

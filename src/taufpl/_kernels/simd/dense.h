@@ -5,6 +5,8 @@
 #ifndef TAUFPL_DENSE_H
 #define TAUFPL_DENSE_H
 
+#include "sets.h"
+
 #include <stddef.h>
 
 typedef void dense_product(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
@@ -14,15 +16,15 @@ typedef void dense_square(const void *x, ptrdiff_t stride, const ptrdiff_t *rows
                           double *out);
 #define GRAM_ROWS 8
 
+/* Index 0: float64, 1: float32. */
 typedef struct {
-    dense_product *dot; /* out[i] = row_i . in, for i in [first, last) */
-    dense_product *add; /* out[j] += sum over i in [first, last) of in[i] row_i[j], for j in [0, d) */
+    dense_product *dot[2]; /* out[i] = row_i . in, for i in [first, last) */
+    dense_product *add[2]; /* out[j] += sum over i in [first, last) of in[i] row_i[j], for j in [0, d) */
     /* Lines [low, high) of the lower triangle of out (d x d) += sum over i in [0, n) of weights[i] z_i z_i', where
      * z_i = row_i - shift. What it leaves above the diagonal is not defined. scratch has room for GRAM_ROWS d values. */
-    dense_square *gram;
+    dense_square *gram[2];
 } dense_table;
 
-/* Index 0: float64, 1: float32. */
-extern const dense_table dense_kernels[2];
+TABLES_OF(dense)
 
 #endif

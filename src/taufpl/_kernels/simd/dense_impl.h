@@ -6,7 +6,6 @@
 
 #define START(i) ((const REAL *)x + (rows ? rows[i] : (i)) * stride)
 
-CLONES
 static void NAMED(dense_dot)(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
                              ptrdiff_t d, const double *w, double *out) {
     ptrdiff_t i = first, whole = d - d % LANES;
@@ -38,7 +37,6 @@ static void NAMED(dense_dot)(const void *x, ptrdiff_t stride, const ptrdiff_t *r
     }
 }
 
-CLONES
 static void NAMED(dense_add)(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t first, ptrdiff_t last,
                              ptrdiff_t d, const double *v, double *restrict out) {
     const REAL *row[4];
@@ -58,7 +56,6 @@ static void NAMED(dense_add)(const void *x, ptrdiff_t stride, const ptrdiff_t *r
         for (ptrdiff_t j = 0; j < d; j++) out[j] += c[h] * row[h][j];
 }
 
-CLONES
 static void NAMED(dense_gram)(const void *x, ptrdiff_t stride, const ptrdiff_t *rows, ptrdiff_t n, ptrdiff_t d,
                               const double *weights, const double *shift, ptrdiff_t low, ptrdiff_t high,
                               double *scratch, double *out) {

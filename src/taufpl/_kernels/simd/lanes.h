@@ -1,7 +1,7 @@
 /* Eight double lanes, whatever the machine.
  *
- * The file that includes this one defines TAUFPL_AVX512, TAUFPL_AVX2 or neither (portable). Every variant does the
- * same additions in the same order, so results are bit-identical across machines.
+ * TAUFPL_AVX512, TAUFPL_AVX2 or neither is defined (plain). Every variant does the same additions in the same order, so
+ * that results are the same to the last bit on every machine.
  */
 #ifndef TAUFPL_LANES_H
 #define TAUFPL_LANES_H

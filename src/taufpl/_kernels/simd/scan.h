@@ -10,6 +10,8 @@
 #ifndef TAUFPL_SCAN_H
 #define TAUFPL_SCAN_H
 
+#include "sets.h"
+
 #include <stddef.h>
 
 typedef struct {
@@ -33,12 +35,8 @@ typedef struct {
     /* out = min([(x - origin) - offset]_+, cap); returns its sum, and how many lie strictly between 0 and cap. */
     double (*write_capped[2])(const void *x, void *out, ptrdiff_t n, double origin, double offset, double cap,
                               double *n_free);
-    const char *name;
 } scan_table;
 
-/* The fastest table that this machine can run. */
-const scan_table *scan_best(void);
-/* By name: "avx512", "avx2" or "portable"; NULL where it was not built or cannot run. */
-const scan_table *scan_named(const char *name);
+TABLES_OF(scan)
 
 #endif

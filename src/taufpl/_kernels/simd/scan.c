@@ -1,4 +1,4 @@
-/* Builds one scan_table for the instruction set chosen by the including file. */
+/* Passes over vectors, for the instruction set that the file is compiled for (sets.h). */
 #include "lanes.h"
 #include "scan.h"
 
@@ -118,13 +118,11 @@ static ptrdiff_t prune(double *y, ptrdiff_t n, double low, double high, double *
 #define NAME(x) x##_f32
 #include "scan_impl.h"
 
-#define SCAN_TABLE(symbol, label)                          \
-    const scan_table symbol = {                            \
-        {filter_one_f64, filter_one_f32},                  \
-        {filter_two_f64, filter_two_f32},                  \
-        evaluate,                                          \
-        prune,                                             \
-        {write_excess_f64, write_excess_f32},              \
-        {write_capped_f64, write_capped_f32},              \
-        label,                                             \
-    }
+TABLE_OF_THIS_SET(scan) = {
+    {filter_one_f64, filter_one_f32},
+    {filter_two_f64, filter_two_f32},
+    evaluate,
+    prune,
+    {write_excess_f64, write_excess_f32},
+    {write_capped_f64, write_capped_f32},
+};
