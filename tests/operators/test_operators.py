@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -13,8 +14,7 @@ from scipy import sparse
 
 from reference_operators import Plain, gram_work, grouped_sum, mirrored
 from taufpl._kernels import _csr, _dense
-from taufpl.operators import Operator, add_square, as_operator
-from taufpl.operators._threads import SharedContext, n_threads, thread_limit
+from taufpl.operators import Operator, add_square, as_operator, ignoring, n_threads, thread_limit
 
 EPS = float(np.finfo(float).eps)
 N, D = 157, 23
@@ -379,15 +379,37 @@ def test_a_forked_process_has_its_own_helpers():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_does_not_wait_for_threads_that_it_has_not():
-    """A lock that another thread holds at the fork would stay closed in the child."""
-    context = SharedContext(nullcontext)
-    with context._lock:
+    """A lock that another thread holds at the fork would stay closed in the child, which knows of no thread inside."""
+    context, filters = ignoring(UserWarning), list(warnings.filters)
+    opening, forked = threading.Event(), threading.Event()
+    simplefilter = warnings.simplefilter
+
+    def wait_inside(*arguments):
+        opening.set()
+        assert forked.wait(60)
+        simplefilter(*arguments)
+
+    def enter():
+        with context:
+            pass
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warnings, "simplefilter", wait_inside)
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert opening.wait(60)
+        patch.undo()
         child = os.fork()
         if child == 0:
             signal.alarm(20)
+            before = list(warnings.filters)
             with context:
-                os._exit(0 if context._inside == 1 else 1)
+                is_open = warnings.filters != before
+            os._exit(0 if is_open and warnings.filters == before else 1)
+        forked.set()
+        thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert warnings.filters == filters
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32 - 1), st.booleans())
