@@ -1,14 +1,16 @@
 """Files of decisions: every column under its own name, and no cell that a spreadsheet runs."""
 
+import threading
 import time
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
-from cli_cases import frame, succeed, write
-from taufpl.cli._formulas import guard_formulas
-from taufpl.cli._in_order import in_order
+from cli_cases import command, frame, succeed, write
+from taufpl import NeymanPearsonClassifier
 
 HOSTILE = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 HARMLESS = ["case 7", "-5", "+49301234", "-1.5e3", "", "a=b", "'=1", None, ".5"]
@@ -82,44 +84,72 @@ def test_jobs_change_no_figure(place):
     assert [each.err for each in others] == 2 * [first.err]
 
 
-def test_results_come_in_the_order_of_the_batches():
-    def later_ones_are_faster(batch):
-        time.sleep(0.02 * (batch == 0))
-        return batch
+def test_results_come_in_the_order_of_the_batches(place, tmp_path, monkeypatch):
+    """Where the first batch takes the longest."""
+    line = ("predict", place / "m.skops", place / "new.csv", "--chunk-rows", 40, "-o")
+    succeed(*line, tmp_path / "one.csv", "--jobs", 1)
+    decide, calls = NeymanPearsonClassifier.decision_function, []
 
-    with in_order(later_ones_are_faster, range(20), 4) as found:
-        assert list(found) == list(range(20))
+    def later_ones_are_faster(*given):
+        calls.append(given)
+        time.sleep(0.1 * (len(calls) == 1))
+        return decide(*given)
+
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", later_ones_are_faster)
+    succeed(*line, tmp_path / "four.csv", "--jobs", 4)
+    assert (tmp_path / "four.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
-def test_batches_are_read_as_results_are_taken():
-    read = []
-    batches = (read.append(batch) or batch for batch in range(100))
-    with in_order(lambda batch: batch, batches, 2) as found:
-        assert next(found) == 0
-        assert len(read) <= 3
+def test_batches_are_read_as_results_are_taken(place, tmp_path, monkeypatch):
+    """While the first batch is in work, few others are: the rest of the file is not in memory."""
+    decide, first, calls, waiting = NeymanPearsonClassifier.decision_function, threading.Lock(), [], []
+
+    def first_one_waits(*given):
+        calls.append(given)
+        if first.acquire(blocking=False):
+            time.sleep(0.3)
+            waiting.append(len(calls))
+        return decide(*given)
+
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", first_one_waits)
+    succeed("predict", place / "m.skops", place / "new.csv", "--chunk-rows", 10, "--jobs", 2,
+            "-o", tmp_path / "out.csv")  # fmt: skip
+    assert len(calls) == 65
+    assert waiting[0] <= 3
 
 
-def test_an_error_in_a_batch_ends_the_work():
-    done = []
+def test_an_error_in_a_batch_ends_the_work(place, tmp_path, monkeypatch):
+    decide, calls = NeymanPearsonClassifier.decision_function, []
 
-    def fail(batch):
-        if batch == 1:
+    def fail(*given):
+        calls.append(given)
+        if len(calls) == 2:
             raise ValueError("of a batch")
-        done.append(batch)
+        return decide(*given)
 
-    with pytest.raises(ValueError, match="of a batch"), in_order(fail, range(1000), 2) as found:
-        list(found)
-    assert len(done) < 10
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", fail)
+    line = ("predict", place / "m.skops", place / "new.csv", "--chunk-rows", 10, "--jobs", 2)
+    done = command(*line, "-o", tmp_path / "out.csv")
+    assert (done.code, "of a batch" in done.err) == (1, True)
+    assert len(calls) < 10
+    assert not list(tmp_path.iterdir())
 
 
-def test_numbers_and_harmless_texts_are_not_touched():
-    texts = pa.array([*HARMLESS, *HOSTILE])
-    table = pa.table({"=name": texts, "number": pa.array(range(len(texts))), "level": texts.dictionary_encode()})
-    guarded, n_guarded = guard_formulas(table)
-    assert guarded.column_names == ["'=name", "number", "level"]
-    for place in (0, 2):
-        assert guarded.column(place).to_pylist() == [*HARMLESS, *("'" + each for each in HOSTILE)]
-    assert guarded.column(1).equals(table.column(1))
-    assert n_guarded == 2 * len(HOSTILE)
-    # Every batch has the same types, whether anything in it was guarded or not.
-    assert guarded.schema.types[0] == guard_formulas(table.slice(0, 2))[0].schema.types[0]
+@pytest.mark.parametrize("typed", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_numbers_and_harmless_texts_are_not_touched(place, tmp_path, typed):
+    """In a file whose first batch has nothing to guard, and whose texts are of any type."""
+    texts = [*["harmless"] * 20, *HARMLESS, *HOSTILE]
+    table = pa.Table.from_pandas(frame(1).head(len(texts)), preserve_index=False)
+    table = table.append_column("=name", pa.array(texts).cast(typed)).append_column("n", pa.array(range(-5, 30)))
+    pa.parquet.write_table(table, tmp_path / "new.parquet")
+    line = ("predict", place / "m.skops", tmp_path / "new.parquet", "--chunk-rows", 20, "--json", "-o")
+    done = succeed(*line, tmp_path / "out.csv", "--id", "=name")
+    options = pa.csv.ConvertOptions(column_types={"'=name": pa.string()}, strings_can_be_null=True,
+                                    quoted_strings_can_be_null=False)  # fmt: skip
+    found = pa.csv.read_csv(tmp_path / "out.csv", convert_options=options,
+                            parse_options=pa.csv.ParseOptions(newlines_in_values=True))  # fmt: skip
+    assert found.column_names == ["'=name", "score", "decision"]
+    assert found.column(0).to_pylist() == [*["harmless"] * 20, *HARMLESS, *("'" + each for each in HOSTILE)]
+    assert done.document["n_guarded"] == len(HOSTILE)
+    assert succeed(*line, tmp_path / "out.csv", "--id", "n").document["n_guarded"] == 0
+    assert pd.read_csv(tmp_path / "out.csv")["n"].tolist() == list(range(-5, 30))

@@ -264,7 +264,7 @@ def test_debug_shows_the_traceback(place):
 # What is slow in a line, and what that writes to a log while it works; standard input has no end to be near to.
 LONG = {
     "predict good.skops good.csv -o {} --chunk-rows 400 --jobs 1": "400 rows",
-    "compare good.csv --target y --tau 0.1 --models logistic --folds 2": "comparing: 0 of 1 steps, logistic: fold 1 of 2",
+    "compare good.csv --target y --tau 0.1 --models logistic --folds 2": "comparing: 0 of 1 steps, logistic: fold 1",
     "monitor good.skops -": None,
 }
 
