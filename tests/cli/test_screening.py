@@ -14,10 +14,6 @@ from sklearn.pipeline import make_pipeline
 
 from cli_cases import command, frame, mixed, succeed, write
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier
-from taufpl.cli._data_file import find_data_file
-from taufpl.cli._nested import evaluate
-from taufpl.cli._pipelines import FitOptions
-from taufpl.cli._training import read_source
 from taufpl.persistence import load_model, save_model
 from taufpl.preprocessing import TableEncoder
 
@@ -193,29 +189,63 @@ def compared(place):
     return done.document
 
 
-def test_each_row_is_scored_by_the_model_that_fit_makes_of_the_others(place, compared, tmp_path):
+@pytest.fixture
+def told(monkeypatch):
+    """What the bar on a wide terminal is told: steps done, steps in all, and the last one."""
+    moves, update = [], Progress.update
+
+    def spy(bar, task, **named):
+        moves.append((named["completed"], named["total"], named["last"]))
+        update(bar, task, **named)
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(Progress, "update", spy)
+    return moves
+
+
+@pytest.fixture
+def folds(monkeypatch):
+    """Of each fit with a threshold, the rows that it is made without, and which of them it flags."""
+    found, fit, decide = [], NeymanPearsonClassifier.fit, NeymanPearsonClassifier.decision_function
+
+    def spy_fit(model, X, *given, **named):
+        found.append([model, X.index])
+        return fit(model, X, *given, **named)
+
+    def spy_decide(model, X):
+        scores = decide(model, X)
+        if model is found[-1][0] and not set(found[-1][1]) & set(X.index):
+            found[-1] += [X.index, scores > 0]
+        return scores
+
+    monkeypatch.setattr(NeymanPearsonClassifier, "fit", spy_fit)
+    monkeypatch.setattr(NeymanPearsonClassifier, "decision_function", spy_decide)
+    return found
+
+
+def test_each_row_is_scored_by_the_model_that_fit_makes_of_the_others(place, compared, tmp_path, told, folds):
     """By another way: files of the folds, fitted and scored by the commands."""
-    options = FitOptions(target="y", positive="fraud", tau=TAU)
-    source = read_source(find_data_file(place / "train.csv"), options)
-    moves = []
-    evaluation = evaluate(source, options, ["logistic"], 2, lambda *move: moves.append(move))
-    whole = [move for move in moves if move[2].count(":") < 2]
+    succeed("compare", place / "train.csv", *TARGET, "--tau", TAU, "--models", "logistic", "--folds", 2)
+    whole = [move for move in told if move[2].count(":") < 2]
     assert whole == [(0, 1, "logistic: fold 1 of 2"), (0.5, 1, "logistic: fold 2 of 2"), (1, 1, "done")]
-    assert (0.5, 1, "logistic: fold 1 of 2: measuring the recall, fold 5 of 5") in moves
-    table = pd.read_csv(place / "train.csv")
-    for fold in (0, 1):
-        held_out = evaluation.folds == fold
-        write(table[~held_out], tmp_path / "train.csv")
-        write(table[held_out], tmp_path / "held_out.csv")
+    assert (0.5, 1, "logistic: fold 1 of 2: measuring the recall, fold 5 of 5") in told
+    table, flagged = pd.read_csv(place / "train.csv"), np.zeros(650, bool)
+    evaluated = folds[:]
+    assert sorted(row for _, _, held_out, _ in evaluated for row in held_out) == list(range(650))
+    for _, rows, held_out, decided in evaluated:
+        write(table.loc[rows], tmp_path / "train.csv")
+        write(table.loc[held_out], tmp_path / "held_out.csv")
         line = ("--tau", TAU, "--model", "logistic", "-o", tmp_path / "m.skops")
         succeed("fit", tmp_path / "train.csv", *TARGET, *line)
         succeed("predict", tmp_path / "m.skops", tmp_path / "held_out.csv", "-o", tmp_path / "out.csv")
         expected = pd.read_csv(tmp_path / "out.csv")["decision"] == "fraud"
-        assert evaluation.models[0].flagged[held_out].tolist() == expected.tolist()
+        assert decided.tolist() == expected.tolist()
+        flagged[held_out] = decided
     (row,) = (each for each in compared["models"] if each["model"] == "logistic")
     is_positive = (table["y"] == "fraud").to_numpy()
-    assert row["n_found"] == int(np.sum(evaluation.models[0].flagged & is_positive))
-    assert row["n_false_alarms"] == int(np.sum(evaluation.models[0].flagged & ~is_positive))
+    assert row["n_found"] == int(np.sum(flagged & is_positive))
+    assert row["n_false_alarms"] == int(np.sum(flagged & ~is_positive))
 
 
 def test_rates_bounds_and_the_best(compared):
@@ -243,17 +273,27 @@ def test_the_page_has_the_table_and_a_picture_and_needs_nothing_else(place, comp
     assert all(text.replace(">", "&gt;").replace("<=", "&lt;=") in page for text in compared["notes"])
 
 
-def test_groups_and_copies_stay_together(tmp_path):
+def fold_of_each_row(folds, n):
+    found = np.full(n, -1)
+    for fold, (_, _, held_out, _) in enumerate(folds):
+        found[held_out] = fold
+    return found
+
+
+def test_groups_and_copies_stay_together(tmp_path, folds):
     table = frame(0).round(3)
     table = pd.concat([table, table.head(60)], ignore_index=True)
     table["customer"] = np.arange(len(table)) // 3
     write(table, tmp_path / "t.csv")
-    source = read_source(find_data_file(tmp_path / "t.csv"), FitOptions(target="y", tau=0.2))
-    evaluation = evaluate(source, FitOptions(target="y", tau=0.2, drop=("customer",)), ["logistic"], 2, lambda *_: None)
-    assert evaluation.folds[:60].tolist() == evaluation.folds[-60:].tolist()
-    assert evaluation.is_counted.sum() == len(table) - 60
-    line = ("compare", tmp_path / "t.csv", "--target", "y", "--group", "customer", "--tau", 0.2, "--models", "logistic")
+    line = ("compare", tmp_path / "t.csv", "--target", "y", "--tau", 0.2, "--models", "logistic")
+    document = succeed(*line, "--folds", 2, "--drop", "customer", "--json").document
+    found = fold_of_each_row(folds, len(table))
+    assert sorted(set(found)) == [0, 1]
+    assert found[:60].tolist() == found[-60:].tolist()
+    assert document["n_negative"] + document["n_positive"] == len(table) - document["n_left_out"] == len(table) - 60
+    line += ("--group", "customer")
     document = succeed(*line, "--folds", 2, "--json").document
+    assert pd.Series(fold_of_each_row(folds[2:], len(table))).groupby(table["customer"]).nunique().max() == 1
     pairs = table[["customer", "y"]].drop_duplicates()
     assert (document["n_negative"], document["n_positive"]) == ((pairs["y"] == 0).sum(), (pairs["y"] == 1).sum())
     told = succeed(*line, "--folds", 2).out
@@ -272,17 +312,16 @@ def test_groups_may_have_both_classes(tmp_path):
     assert "40 groups with positives are too few for 21 folds" in done.err
 
 
-def test_folds_share_the_groups_of_each_class_evenly(tmp_path):
+def test_folds_share_the_groups_of_each_class_evenly(tmp_path, folds):
     """Many groups of positives alone, few with both classes, and fewer of negatives alone."""
     table = frame(0)
     is_positive = table["y"] == 1
     table["customer"] = np.where(is_positive, np.arange(len(table)) % 31, 24 + np.arange(len(table)) % 9)
     write(table, tmp_path / "t.csv")
-    options = FitOptions(target="y", tau=0.2, group="customer")
-    source = read_source(find_data_file(tmp_path / "t.csv"), options)
-    judged = evaluate(source, options, [], 4, lambda *_: None)
+    line = ("--target", "y", "--group", "customer", "--tau", 0.2, "--models", "logistic", "--folds", 4)
+    succeed("compare", tmp_path / "t.csv", *line)
     for rows in (is_positive, ~is_positive):
-        groups = table.assign(fold=judged.folds)[rows].groupby("fold")["customer"].nunique()
+        groups = table.assign(fold=fold_of_each_row(folds, len(table)))[rows].groupby("fold")["customer"].nunique()
         assert len(groups) == 4
         assert groups.max() - groups.min() <= 1
 
