@@ -63,7 +63,7 @@ def optimum(X, y, k, reg):
     losses = cp.pos(1 - rows[0] @ ones[1] + ones[0] @ rows[1])
     risk = cp.sum_largest(cp.sum(losses, axis=0), k) / (len(positive) * k)
     problem = cp.Problem(cp.Minimize(risk + 0.5 * reg * cp.sum_squares(w)))
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    problem.solve(solver=cp.CLARABEL)
     return problem.value, w.value
 
 

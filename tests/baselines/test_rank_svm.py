@@ -44,7 +44,7 @@ def optimum(X, y, reg):
     problem = cp.Problem(
         cp.Minimize(cp.sum_squares(cp.pos(1 - pairs @ w)) / len(pairs) + 0.5 * reg * cp.sum_squares(w))
     )
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    problem.solve(solver=cp.CLARABEL)
     return problem.value, w.value
 
 

@@ -5,20 +5,21 @@ import numpy as np
 from taufpl.kernels import make_kernel
 
 
-def plain_cholesky(K, diagonal, n_components, tol=0.0):
-    """Greedy pivots one at a time, on the whole matrix, with the whole of what is left: pivots and factor."""
+def plain_cholesky(K, diagonal, pivots):
+    """The textbook's factor by these pivots, one at a time, on the whole matrix: factor, and what is left before each.
+
+    What is left is a diagonal before each pivot and after the last.
+    """
     left = K.copy()
     np.fill_diagonal(left, diagonal)
-    floor, trace = 1e-12 * diagonal.max(), diagonal.sum()
-    pivots, columns = [], []
-    while len(pivots) < n_components and left.diagonal().max() > floor and np.trace(left) > tol * trace:
-        pivot = int(np.argmax(left.diagonal()))
+    columns, diagonals = [], [left.diagonal().copy()]
+    for pivot in pivots:
         column = left[:, pivot] / np.sqrt(left[pivot, pivot])
         left -= np.outer(column, column)
         left[pivot] = left[:, pivot] = 0.0
-        pivots.append(pivot)
         columns.append(column)
-    return np.array(pivots), np.column_stack(columns)
+        diagonals.append(left.diagonal().copy())
+    return np.column_stack(columns), diagonals
 
 
 def smooth(n=400, d=3, seed=0):

@@ -54,10 +54,15 @@ def test_a_full_factor_gives_the_matrix_back(name, pivoting):
 def test_greedy_pivots_are_those_of_the_textbook(name, tol):
     rows, function, parameters = CASES[name]
     kernel, X, K = case(rows, function, **parameters)
-    pivots, factor = plain_cholesky(K, kernel.diagonal(X), 60, tol)
     found = factored(kernel, X, 60, tol, "greedy")
-    np.testing.assert_array_equal(found.pivots, pivots)
+    factor, left = plain_cholesky(K, kernel.diagonal(X), found.pivots)
     np.testing.assert_allclose(found.factor, factor, rtol=0, atol=1e-6 * np.sqrt(K.diagonal().max()))
+    # Rows may tie up to rounding, and then the processor decides: a pivot is a largest entry, not the textbook's one.
+    rounding = 1e-10 * K.diagonal().max()
+    for pivot, diagonal in zip(found.pivots, left, strict=False):
+        assert diagonal[pivot] >= diagonal.max() - rounding
+        assert diagonal.sum() > tol * left[0].sum()
+    assert len(found.pivots) == 60 or left[-1].sum() <= tol * left[0].sum() or left[-1].max() <= rounding
 
 
 @pytest.mark.slow

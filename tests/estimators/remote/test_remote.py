@@ -236,10 +236,11 @@ def test_recalibrated_where_the_rows_are(form, looks, tmp_path):
     new, labels = cases.rows(seed=5)
     data, tags = cases.ELSEWHERE[form](new, labels, tmp_path)
     memory = clone(model).fit(X, Y).recalibrate(new, labels)
+    # The same counts; scores, and so thresholds, are added up in another order by each library.
     assert model.recalibrate(data, tags).evidence_ == memory.evidence_
     later = cases.rows(seed=6)[0][labels == 0]
     alone, _ = cases.ELSEWHERE[form](later, labels[labels == 0], tmp_path)
-    assert model.recalibrate(alone).threshold_ == memory.recalibrate(later).threshold_
+    assert model.recalibrate(alone).threshold_ == pytest.approx(memory.recalibrate(later).threshold_, rel=1e-12)
     for rows in data, new:
         with pytest.raises(ValueError, match=r"y must hold negatives, 0, .*; got 600 rows without any"):
             model.recalibrate(rows, np.ones(len(new), dtype=int))
