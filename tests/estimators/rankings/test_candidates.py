@@ -5,17 +5,18 @@ import pytest
 import scipy.sparse as sp
 
 from recall_cases import TAU, partly_separable, pose
-from taufpl import TauFPLClassifier
-from taufpl.estimators.rankings._candidates import (
+from taufpl.estimators import ArrayTable
+from taufpl.estimators.rankings import (
+    AutoFitter,
+    NegativeMoments,
     all_names,
     as_good_as_best,
     average,
+    constant_direction,
     find_candidates,
-    held_out_share,
     telling_features,
 )
-from taufpl.estimators.rankings._gaussian_recall import NegativeMoments
-from taufpl.estimators.rankings._plain import constant_direction
+from taufpl.operators import as_operator
 from taufpl.thresholding import share_above
 
 
@@ -101,14 +102,6 @@ def test_an_average_does_not_depend_on_lengths():
     np.testing.assert_allclose(2.0 * average([one, two], moments), expected)
 
 
-def test_a_held_out_share_looks_at_neighbouring_tolerances():
-    rng = np.random.default_rng(0)
-    positive, negative = rng.normal(size=100) + 1.0, rng.normal(size=1000)
-    expected = np.mean([share_above(positive, negative, tau) for tau in (0.01, 0.02, 0.04)])
-    assert held_out_share(positive, negative, 0.02) == pytest.approx(expected)
-    assert 0.0 <= held_out_share(positive, negative, 0.9) <= 1.0
-
-
 def test_candidates_within_one_standard_error_are_as_good_as_the_best():
     shares = np.array([0.44, 0.5, 0.46, 0.451, 0.1])
     np.testing.assert_array_equal(as_good_as_best(shares, 100), [1, 2, 3])
@@ -172,19 +165,21 @@ def test_five_candidates_are_kept_at_most():
     np.testing.assert_array_equal(as_good_as_best(shares, 10), [0, 1, 2, 4, 6])
 
 
-def test_large_data_of_many_features_are_spared_the_support_vector_machines(monkeypatch):
-    """liblinear copies the rows; the solver of few features does not."""
+def test_large_data_of_many_features_are_spared_the_support_vector_machines():
+    """liblinear copies the rows; the solver of few features does not. X counts, of which these are some rows."""
     few, y = partly_separable(n=600, m=150)
     many = np.hstack([few, np.random.default_rng(0).normal(size=(y.size, 60))])
 
-    def families(X, limit):
-        monkeypatch.setattr("taufpl.estimators.rankings._candidates.LARGE", limit)
-        model = TauFPLClassifier(0.05, threshold="train", cv=2, random_state=0).fit(X, y)
-        return {name.split("(")[0].removeprefix("screened ") for name in model.selection_["candidate"]}
+    def families(rows, n_values):
+        X = np.zeros((n_values // rows.shape[1], rows.shape[1]))  # of which memory is taken where it is written to
+        X[: y.size] = rows
+        fitter = AutoFitter(0.05, 2)
+        fitter.prepare(ArrayTable(X, np.flatnonzero(y == 1), np.flatnonzero(y == 0), operator=as_operator(X)))
+        return {name.split("(")[0].removeprefix("screened ") for name in fitter.selection["candidate"]}
 
-    assert families(many, many.size) == {"logistic", "svm", "normal", "trimmed"}
-    assert families(many, many.size - 1) == {"logistic", "normal", "trimmed"}
-    assert families(few, few.size - 1) == {"logistic", "svm", "normal", "trimmed"}
+    assert families(many, 1_000_000) == {"logistic", "svm", "normal", "trimmed"}
+    assert families(many, 100_000_000) == {"logistic", "normal", "trimmed"}
+    assert families(few, 100_000_000) == {"logistic", "svm", "normal", "trimmed"}
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])

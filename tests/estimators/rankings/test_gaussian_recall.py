@@ -6,19 +6,20 @@ import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 
 from recall_cases import TAU, logistic, partly_separable, pose
-from taufpl.estimators.rankings import _gaussian_recall
-from taufpl.estimators.rankings._gaussian_recall import GaussianRecall, NegativeMoments, fit_gaussian_recall
+from taufpl.estimators.rankings import GaussianRecall, NegativeMoments, fit_gaussian_recall
 from taufpl.thresholding import share_above
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
-@pytest.mark.parametrize("most_features", [1000, 5])
+@pytest.mark.parametrize("is_diagonal", [False, True])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
-def test_gradient(ridge, most_features, layout, monkeypatch):
-    monkeypatch.setattr(_gaussian_recall, "MOST_FEATURES", most_features)
+def test_gradient(ridge, is_diagonal, layout):
     X, y = partly_separable(n=500, m=100)
     problem = pose(layout(X), y)
-    recall = GaussianRecall(problem, NegativeMoments.of(problem), 0.02, 0.5, ridge)
+    moments = NegativeMoments.of(problem)
+    if is_diagonal:  # as for many features
+        moments = NegativeMoments(moments.mean, moments.negative_variances(), moments.variances)
+    recall = GaussianRecall(problem, moments, 0.02, 0.5, ridge)
     for coef in np.random.default_rng(0).normal(size=(5, 10)):
         value, gradient = recall.value_and_gradient(coef)
         assert 0.0 <= value <= 1.0
@@ -28,17 +29,26 @@ def test_gradient(ridge, most_features, layout, monkeypatch):
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
-def test_moments_of_the_negatives(layout, monkeypatch):
+def test_moments_of_the_negatives(layout):
     X, y = partly_separable(n=500, m=100)
     problem = pose(layout(X), y)
     moments = NegativeMoments.of(problem)
     np.testing.assert_allclose(moments.mean, X[y == 0].mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(moments.covariance, np.cov(X[y == 0].T, bias=True), atol=1e-12)
-    monkeypatch.setattr(_gaussian_recall, "MOST_FEATURES", 5)
-    np.testing.assert_allclose(NegativeMoments.of(problem).covariance, X[y == 0].var(axis=0), atol=1e-12)
     np.testing.assert_allclose(moments.variances, X.var(axis=0), atol=1e-12)
     assert (X[y == 0] @ moments.standardised(np.arange(10.0))).std() == pytest.approx(1.0)
     assert not moments.standardised(np.zeros(10)).any()
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_of_many_features_the_variances_alone_are_known(layout):
+    X, y = np.random.default_rng(0).normal(size=(60, 2000)), np.repeat([0, 1], [40, 20])
+    moments = NegativeMoments.of(pose(layout(X), y))
+    np.testing.assert_allclose(moments.covariance, X[y == 0].var(axis=0), atol=1e-12)
+    np.testing.assert_allclose(moments.variances, X.var(axis=0), atol=1e-12)
+    coef = np.random.default_rng(1).normal(size=2000)
+    expected = coef / np.sqrt(X[y == 0].var(axis=0) @ coef**2)
+    np.testing.assert_allclose(moments.standardised(coef), expected, rtol=1e-9)
 
 
 def test_a_narrow_sigmoid_counts_positives_above_the_gaussian_quantile():

@@ -5,8 +5,7 @@ import pytest
 
 from recall_cases import TAU, logistic, partly_separable, pose
 from taufpl.estimators import SolverChoice, solve_ranking
-from taufpl.estimators.rankings import _trimmed
-from taufpl.estimators.rankings._trimmed import fit_trimmed, following_share, kept_count, trimmed_path
+from taufpl.estimators.rankings import fit_trimmed, following_share, trimmed_path
 from taufpl.problem import RankingProblem
 from taufpl.thresholding import share_above
 
@@ -29,7 +28,7 @@ def test_the_objective_never_increases(share, reg, scale):
     problem = pose(X, y, tau=0.005, reg=reg, scale=scale)
     found = fit_trimmed(problem, share, CHOICE, [logistic(X, y)])
     assert np.all(np.diff(found.objectives) <= 1e-12)
-    count = kept_count(share, 400)
+    count = round(400 * share)
     assert found.chosen.size == count
     assert found.objectives[-1] >= trimmed_objective(problem, found.result.coef, count) - 1e-12
     if not found.collapsed:
@@ -116,8 +115,16 @@ def test_a_collapse_of_every_start_is_told():
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5, np.nan])
 def test_a_share_out_of_range_is_refused(share):
+    X, y = partly_separable(n=100, m=50)
     with pytest.raises(ValueError, match="positive_share must be above 0 and at most 1"):
-        kept_count(share, 10)
+        fit_trimmed(pose(X, y, tau=0.1), share, CHOICE, [np.ones(10)])
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.07, 7), (0.071, 8), (0.001, 1), (0.999, 100), (1.0, 100)])
+def test_as_many_positives_are_kept_as_the_share_says_or_one_more(share, count):
+    """Though .07 times 100 is a little more than 7 in floating point."""
+    X, y = partly_separable(n=200, m=100)
+    assert fit_trimmed(pose(X, y, tau=0.1), share, SolverChoice(tol=0.1), [np.eye(10)[0]]).chosen.size == count
 
 
 def test_no_direction_is_refused():
@@ -184,14 +191,12 @@ def test_a_path_tries_a_hopeless_start_once():
     assert coarse.result.n_passes < found[0].result.n_passes
 
 
-@pytest.mark.parametrize("least", [0, 1000, 10_000])
-def test_negatives_that_are_left_out_change_no_certificate(monkeypatch, least):
-    """Few of them from a poor start, which must grow; as many as usual; and all."""
-    monkeypatch.setattr(_trimmed, "_NEAR", 1)
-    monkeypatch.setattr(_trimmed, "_LEAST_NEAR", least)
-    X, y = partly_separable(n=4000, m=800)
+@pytest.mark.parametrize("n", [1500, 4000, 20_000])
+def test_negatives_that_are_left_out_change_no_certificate(n):
+    """None of them; as many as usual; and most of them from a poor start, so that others must join."""
+    X, y = partly_separable(n=n, m=800)
     problem = pose(X, y, tau=0.005, reg=0.01)
-    found = fit_trimmed(problem, 0.2, CHOICE, [X[y == 1].mean(axis=0)])
+    found = fit_trimmed(problem, 0.2, CHOICE, [X[y == 1].mean(axis=0) if n < 20_000 else np.eye(10)[9]])
     result = found.result
     rows = problem.positive_rows[found.chosen]
     chosen = RankingProblem(problem.operator, rows, problem.negative_rows, problem.k, problem.reg)
