@@ -12,7 +12,6 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from taufpl import _row_hashes
 from taufpl._row_hashes import row_hashes
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=8)
@@ -154,17 +153,19 @@ def test_a_text_is_no_number():
     np.testing.assert_array_equal(row_hashes(np.array([["a"]])), row_hashes(np.array([["a"]], dtype=object)))
 
 
-@pytest.mark.parametrize("size", [1, 3, 7])
-def test_blocks_of_any_size_give_the_same(monkeypatch, size):
+@pytest.mark.parametrize("shape", [(70_000, 9), (2, 200_000)], ids=["long", "wide"])
+def test_a_row_has_the_same_hash_alone_and_among_many(shape):
+    """Large tables are hashed in blocks."""
     rng = np.random.default_rng(1)
-    dense = rng.integers(0, 2, (20, 9)) * rng.normal(size=(20, 9))
-    dense[[3, 4, 5, 19]] = 0
-    frame = pd.DataFrame(dense).assign(text=list("abcdefghijklmnopqrst"))
-    expected = row_hashes(dense), row_hashes(frame)
-    monkeypatch.setattr(_row_hashes, "_BLOCK", size)
-    for same in (dense, sparse.csr_array(dense)):
-        np.testing.assert_array_equal(row_hashes(same), expected[0])
-    np.testing.assert_array_equal(row_hashes(frame), expected[1])
+    dense = rng.integers(0, 2, shape) * rng.normal(size=shape)
+    dense[[1, -1]] = 0
+    few = [*range(0, len(dense), 3_499), 1]
+    alone = np.concatenate([row_hashes(dense[[row]]) for row in few])
+    for same in (dense, np.asfortranarray(dense), sparse.csr_array(dense)):
+        np.testing.assert_array_equal(row_hashes(same)[few], alone)
+    frame = pd.DataFrame(dense[:, :9]).assign(text=[f"row {row % 77}" for row in range(len(dense))])
+    alone = np.concatenate([row_hashes(frame.iloc[[row]]) for row in few])
+    np.testing.assert_array_equal(row_hashes(frame)[few], alone)
 
 
 def test_temporary_arrays_are_small():

@@ -1,7 +1,7 @@
 """Shipped data are those that were published, and generators do what they say."""
 
 import hashlib
-import importlib
+import sys
 
 import numpy as np
 import pandas as pd
@@ -121,14 +121,7 @@ class TestShipped:
         assert (series.to_numpy() == y).all()
 
     def test_a_missing_pandas_is_named(self, monkeypatch):
-        real = importlib.import_module
-
-        def without_pandas(name):
-            if name == "pandas":
-                raise ImportError(name)
-            return real(name)
-
-        monkeypatch.setattr("taufpl._extras.import_module", without_pandas)
+        monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(ImportError, match=r"pandas is needed for as_frame=True.*pip install 'taufpl\[cli\]'"):
             load_heart(as_frame=True)
 

@@ -110,14 +110,16 @@ def test_one_by_one_is_the_same():
     assert all(np.array_equal(a, b) for a, b in zip(single.history, whole.history, strict=True))
 
 
-def test_blocks_of_a_large_batch_make_no_difference(monkeypatch):
-    flags = np.random.default_rng(2).random(5000) < 0.12
-    whole = fed(flags, tau=0.09)
-    assert whole.alarm
-    monkeypatch.setattr("taufpl.monitoring._stream._BLOCK", 7)
-    blocks = fed(flags, tau=0.09)
-    assert (blocks.alarm_at, blocks.change_at) == (whole.alarm_at, whole.change_at)
-    assert blocks.log_change_evidence == whole.log_change_evidence
+def test_a_large_batch_is_the_same_as_its_parts():
+    """Of which large ones are taken anyway: the alarms come late."""
+    flags = np.random.default_rng(2).random(400_000) < np.repeat([0.089, 0.1], [150_000, 250_000])
+    whole, parts = fed(flags, tau=0.09), FPRMonitor(tau=0.09)
+    assert whole.alarm_at > whole.change_at > 150_000
+    for part in np.split(flags, np.arange(70, flags.size, 9_973)):
+        parts.update(part)
+    assert (parts.alarm_at, parts.change_at) == (whole.alarm_at, whole.change_at)
+    assert (parts.log_wealth, parts.log_change_evidence) == (whole.log_wealth, whole.log_change_evidence)
+    assert (parts.n_seen, parts.n_false_alarms) == (400_000, flags.sum())
 
 
 def test_counts_look_once_a_batch():
@@ -396,13 +398,13 @@ def test_a_burst_is_no_change():
     assert not monitor.change
 
 
-def test_an_old_event_is_forgotten(monkeypatch):
-    monkeypatch.setattr("taufpl.monitoring._events.MOST_OPEN", 3)
+def test_an_event_that_comes_back_after_10_000_others_counts_anew():
     monitor = FPRMonitor()
-    monitor.update([0, 0, 0, 1], events=["a", "b", "c", "a"])
-    assert (monitor.n_seen, monitor.n_false_alarms) == (3, 1)
-    monitor.update([0, 1], events=["d", "a"])  # a was the oldest of four
-    assert (monitor.n_seen, monitor.n_false_alarms) == (5, 2)
+    others = [f"b{place}" for place in range(9_999)]
+    monitor.update([0] * 10_000 + [1], events=["a", *others, "a"])
+    assert (monitor.n_seen, monitor.n_false_alarms) == (10_000, 1)
+    monitor.update([0, 1], events=["d", "a"])  # a was the oldest of 10,001
+    assert (monitor.n_seen, monitor.n_false_alarms) == (10_002, 2)
 
 
 def test_events_that_are_missing_or_not_given_count_one_by_one():
