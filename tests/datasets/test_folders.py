@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, save_npz
 
-from taufpl.datasets import LIBSVM_DATASETS, DatasetInfo, _registry, fetch_libsvm
-from taufpl.datasets._registry import TextFile
+from taufpl.datasets import LIBSVM_DATASETS, DatasetInfo, TextFile, fetch_libsvm
 from taufpl.exceptions import DatasetError
 
 TRAIN = b"+1 1:0.5 3:2\n-1 2:1e-3\n-1 1:-1 2:4 4:7\n"
@@ -34,9 +33,9 @@ INFO = DatasetInfo(
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path):
+def cache(offer, monkeypatch, tmp_path):
     """A cache of our own, and a data set small enough to be written by hand."""
-    monkeypatch.setitem(_registry._SETS, "tiny", INFO)
+    offer(INFO)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "xdg"))
     monkeypatch.delenv("TAUFPL_DATA", raising=False)
@@ -176,7 +175,9 @@ class TestWhatIsRefused:
             fetch(data_home=folder)
         message = str(caught.value)
         assert "tiny is not at hand, and downloading is switched off" in message
-        assert f"put tiny and tiny.t from {_registry.LIBSVM_URL}" in message
+        assert (
+            "put tiny and tiny.t from https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/ (plain" in message
+        )
         assert f"or tiny.npz, into {folder} or {cache}" in message
         assert "TAUFPL_DATA" in message
         assert isinstance(caught.value, OSError)
@@ -209,9 +210,9 @@ class TestWhatIsRefused:
         with pytest.raises(DatasetError, match="no complete file"):
             fetch(data_home=folder)
 
-    def test_rows_are_counted_where_there_is_no_checksum(self, folder, monkeypatch):
+    def test_rows_are_counted_where_there_is_no_checksum(self, folder, offer):
         files = (TextFile("tiny", 3), TextFile("tiny.t", 2))
-        monkeypatch.setitem(_registry._SETS, "tiny", DatasetInfo("tiny", "", 2, 3, 4, files))
+        offer(DatasetInfo("tiny", "", 2, 3, 4, files))
         write_text(folder, train=TRAIN + b"+1 1:1\n")
         with pytest.raises(DatasetError, match=r"tiny has 4 rows, not 3"):
             fetch(data_home=folder)
