@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimator_cases import two_clouds
-from taufpl.baselines import PartialAUCSVM
+from taufpl.baselines import PartialAUCSVM, partial_auc_path, range_count
 from taufpl.baselines._cutting_planes import minimise
-from taufpl.baselines._partial_auc import highest, partial_auc_path, partial_auc_piece, range_count
+from taufpl.baselines._partial_auc import highest, partial_auc_piece
 from taufpl.baselines._scorer import combine_rows, stacked_scores
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import as_operator
