@@ -10,9 +10,8 @@ from sklearn.svm import SVC
 
 from density_cases import CASES, bayes_recall, draw, one_in_the_quick_run
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
-from taufpl.estimators import ArrayTable
+from taufpl.estimators import watching
 from taufpl.estimators.kernel import _search as kernel_search
-from taufpl.estimators.kernel._fitter import KernelFitter
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
@@ -68,15 +67,18 @@ def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
     assert first.threshold_ == pytest.approx(OrderStatistic(0.05, 0.05).choose(scores).threshold, abs=1e-6)
 
 
-def test_a_search_for_np_looks_at_no_held_out_negative(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "taufpl.estimators.kernel._fitter.KernelSearch",
-        lambda model, table, seed: seen.append(table.negative_rows),
-    )
-    with pytest.raises(AttributeError):
-        KernelTauFPLClassifier(0.05, threshold="np", holdout=0.5, random_state=0).fit(X, Y)
-    assert seen[0].size == 450
+def test_a_search_for_np_looks_at_no_held_out_negative():
+    settings = {"threshold": "np", "holdout": 0.5, "regs": [1e-1, 1e-3], "cv": 2, "n_components": 30, "random_state": 0}
+    model = KernelTauFPLClassifier(0.05, **settings)
+    held = np.setdiff1d(np.arange(Y.size), model.training_rows(Y))
+    assert held.size == 450
+    assert not Y[held].any()
+    moved = X.copy()
+    moved[held] += 100.0
+    searches = [model.fit(rows, Y).cv_results_ for rows in (X, moved)]
+    timed = [name for name in searches[0] if "time" in name]
+    for name in searches[0].keys() - timed:
+        np.testing.assert_array_equal(searches[1][name], searches[0][name], name)
 
 
 def test_the_search_finds_what_the_data_need():
@@ -103,8 +105,8 @@ def test_what_leads_a_search_has_been_judged_at_the_finer_gap(monkeypatch):
     settings = {"gamma": 2.0, "cv": 3, "regs": [1.0, 1e-2, 1e-4], "n_components": 60, "threshold": "train"}
 
     def search(rough, leader):
-        monkeypatch.setattr(kernel_search, "_ROUGH_TOL", rough)
-        monkeypatch.setattr(kernel_search, "_LEADER_TOL", leader)
+        for name, value in (("_ROUGH_TOL", rough), ("_LEADER_TOL", leader)):
+            monkeypatch.setattr(kernel_search, name, value)
         model = KernelTauFPLClassifier(0.02, random_state=0, **settings).fit(train, labels)
         return dict(zip(model.cv_results_["param_reg"], model.cv_results_["mean_test_score"], strict=True)), model.reg_
 
@@ -141,33 +143,38 @@ def test_a_precomputed_kernel_is_cut_as_the_rows_are():
 
 
 def test_the_mean_of_rounds_is_one_expansion():
-    kept = []
-    original = KernelFitter.fit
-
-    def fit(self, rows, near=None):
-        kept.append(original(self, rows, near))
-        return kept[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KernelFitter, "fit", fit)
-        model = KernelTauFPLClassifier(0.05, threshold="oob", delta=None, n_rounds=3, **FIXED).fit(X, Y)
-    assert len(kept) == 3
-    scores = [rbf_kernel(NEW[:50], X, gamma=2.0) @ each.weights for each in kept]
-    np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-7)
+    """Each is the ranking of its rows alone, as wrapped estimators are fitted on the same rows."""
+    rounds = {"threshold": "oob", "delta": None, "n_rounds": 3, "random_state": 0}
+    model = KernelTauFPLClassifier(0.05, gamma=2.0, reg=1e-3, tau_scale=1.0, tol=1e-9, **rounds).fit(X, Y)
+    alone = NeymanPearsonClassifier(KernelTauFPLRanker(0.05, 1e-3, gamma=2.0, tol=1e-9), 0.05, **rounds).fit(X, Y)
+    assert len(alone.estimators_) == 3
+    scores = [rbf_kernel(NEW[:50], each.support_vectors_, gamma=2.0) @ each.dual_coef_[0] for each in alone.estimators_]
+    assert np.std(scores, axis=0).min() > 1e-4
+    np.testing.assert_allclose(model.decision_function(NEW[:50]) + model.threshold_, np.mean(scores, axis=0), atol=1e-5)
 
 
-def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
+@pytest.mark.parametrize(("tau", "n_positive", "n_negative"), [(0.2, 100, 300), (0.04, 300, 900)])
+def test_the_search_looks_at_a_part_of_many_rows(monkeypatch, tau, n_positive, n_negative):
+    """As few as 400 here, but as many as leave enough negatives above the threshold."""
     monkeypatch.setattr(kernel_search, "_MOST_ROWS", 400)
-    monkeypatch.setattr(kernel_search, "_LEAST_ABOVE", 15)  # 300 rows at this tau
-    model = KernelTauFPLClassifier(0.05, gamma=2.0, regs=[1e-2, 1e-3], threshold="train", random_state=0)
-    table = ArrayTable(X, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0))
-    part = kernel_search.KernelSearch(model, table, 0)._some_rows()
-    assert (part.n_positive, part.n_negative) == (100, 300)
-    assert np.unique(part.by_class).size == 400
-    assert set(Y[part.positive_rows]) == {1}
-    assert np.mean(model.fit(X, Y).predict(NEW[TRUTH == 1])) > 0.9
-    monkeypatch.setattr(kernel_search, "_LEAST_ABOVE", 60)
-    assert kernel_search.KernelSearch(model, table, 0)._some_rows() is table
+    seen = set()
+
+    def kernel(a, b):
+        seen.update((a.tobytes(), b.tobytes()))
+        return float(np.exp(-2.0 * ((a - b) @ (a - b))))
+
+    def watch(n_done, n_steps, what):
+        if what.startswith("fitting the model"):
+            raise InterruptedError("the search is over")
+
+    settings = {"regs": [1e-2, 1e-3], "n_components": 8, "threshold": "train", "random_state": 0}
+    with watching(watch), pytest.raises(InterruptedError):
+        KernelTauFPLClassifier(tau, kernel=kernel, **settings).fit(X, Y)
+    looked_at = np.array([row.tobytes() in seen for row in X])
+    assert looked_at.sum() == len(seen)
+    assert (looked_at[Y == 1].sum(), looked_at[Y == 0].sum()) == (n_positive, n_negative)
+    model = KernelTauFPLClassifier(tau, gamma=2.0, **settings).fit(X, Y)
+    assert np.mean(model.predict(NEW[TRUTH == 1])) > 0.9
 
 
 @pytest.mark.slow
