@@ -11,8 +11,7 @@ import pytest
 from estimator_cases import ScoreItself
 from report_cases import NASTY, embedded, guarded, linear_model, screening
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
-from taufpl.report import write_report
-from taufpl.report._format import amount, rate, total
+from taufpl.report import amount, rate, total, write_report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install 'taufpl[test]'")
 

@@ -20,12 +20,7 @@ from report_cases import embedded, guarded, linear_model, part, plain, rows, scr
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
 from taufpl.metrics import tpr_at_fpr
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
-from taufpl.report import render_report
-from taufpl.report._features import features_of, reasons_for
-from taufpl.report._format import amount, rate
-from taufpl.report._novelty import count_shared
-from taufpl.report._rates import slider_taus
-from taufpl.report._scored_rows import score_rows
+from taufpl.report import amount, rate, render_report
 from taufpl.thresholding import negatives_to_settle
 
 X, Y = screening()
@@ -134,11 +129,15 @@ def test_np_roc_is_drawn_where_the_rows_may_prove_something():
 
 
 def test_what_is_shown_is_what_is_predicted(linear):
-    subject = score_rows(linear, X, Y)
-    assert np.array_equal(subject.scores > subject.threshold, linear.predict(X) == 1)
-    ranker = TauFPLRanker(0.05, tau_scale=5.0).fit(X, Y)
-    subject = score_rows(ranker, X, Y)
-    assert np.array_equal(subject.scores > subject.threshold, ranker.predict(X) == 1)
+    """In every row: each of them is an example here, in the table of alarms or in the other one."""
+    for model in (linear, TauFPLRanker(0.05, tau_scale=5.0).fit(X, Y)):
+        alarm, some = model.predict(X) == 1, np.arange(0, len(Y), 11)
+        used = embedded(render_report(model, X, Y))["operating"]
+        assert (used["n_false"], used["n_true"]) == (alarm[Y == 0].sum(), alarm[Y == 1].sum())
+        page = render_report(model, X[some], Y[some], n_examples=400)
+        above, below = (set(shown) for shown in examples(page))
+        assert above == set(np.flatnonzero(alarm[some]))
+        assert below == set(np.flatnonzero(~alarm[some]))
 
 
 def test_rates_are_never_rounded_to_none_or_all():
@@ -151,12 +150,14 @@ def test_rates_are_never_rounded_to_none_or_all():
     assert amount(1234567.5) == "1,234,568"
 
 
-def test_slider_reaches_a_tolerance_of_any_size():
-    for tau in (1e-7, 0.003, 0.7, 0.99):
-        taus = slider_taus(tau, 500)
-        assert tau in taus
-        assert np.all(np.diff(taus) > 0)
-        assert 0 < taus[0] < taus[-1] < 1
+@pytest.mark.parametrize("tau", [1e-7, 0.003, 0.7, 0.99])
+def test_slider_reaches_a_tolerance_of_any_size(tau):
+    some = [*range(500), *range(4000, 4030)]
+    steps = embedded(render_report(guarded(tau, n=500, threshold="train"), X[some], Y[some]))["slider"]
+    taus = steps["tau"]
+    assert taus[steps["own"]] == tau
+    assert np.all(np.diff(taus) > 0)
+    assert 0 < taus[0] < taus[-1] < 1
 
 
 # Verdict and promise
@@ -263,28 +264,48 @@ def test_several_tolerances():
 # Features and examples
 
 
+def weights_of(page):
+    """Names and weights in the table of features, largest first; shares as such. Three digits are shown."""
+    found = {line[0]: line[2].replace("−", "-") for line in rows(section(page, "features"))}
+    return {name: float(text.rstrip(" %")) * (0.01 if "%" in text else 1.0) for name, text in found.items()}
+
+
+def examples(page):
+    """The reasons of the rows above the threshold, and of those below, by number of the row. Two digits are shown."""
+    shown = section(page, "examples")
+    tables = [rows(each) for each in re.findall("<tbody.*?</tbody>", shown, re.DOTALL)]
+    return [{int(line[0]): reasons_in(line[-1]) for line in table} for table in tables]
+
+
+def reasons_in(cell):
+    """Features, or columns with their values, and how far they moved the score."""
+    found = re.findall(r"(\S.*?) ([+−])([\d.e-]+)(?= |$)", cell)
+    return {name: float(size) * (1 if sign == "+" else -1) for name, sign, size in found}
+
+
+def check_sums(page, scores):
+    """Reasons of a row add up to its score above that of the mean negative: as two digits can tell, and on average."""
+    expected = scores - scores[Y == 0].mean()
+    found = {row: sum(own.values()) for table in examples(page) for row, own in table.items()}
+    assert len(found) > 20
+    errors = [each / expected[row] - 1 for row, each in found.items()]
+    assert np.max(np.abs(errors)) < 0.06
+    assert abs(np.mean(errors)) < 0.01
+
+
 def test_weights_are_coefficients_times_deviations(linear):
-    expected = linear.coef_[0] * X.std(axis=0)
-    found = features_of(score_rows(linear, X, Y), ["a", "b", "c"])
-    assert found.weights == pytest.approx(expected, rel=1e-12)
+    some = np.arange(0, len(Y), 100)  # so few that one degree of freedom counts
+    expected = linear.coef_[0] * X[some].std(axis=0)
+    found = weights_of(render_report(linear, X[some], Y[some], feature_names=["a", "b", "c"]))
     order = np.argsort(-np.abs(expected))
-    assert [name for name, _ in found.heaviest(2)] == [["a", "b", "c"][i] for i in order[:2]]
-
-
-def moved(subject, features, places, n=3):
-    """How far the reasons of rows moved their scores, all reasons of a row together."""
-    found = reasons_for(subject, features, None, np.array(places), n)
-    return [sum(by for _, by in own) for own in found]
-
-
-def above_negatives(subject, places):
-    return subject.scores[list(places)] - subject.negative.mean()
+    assert list(found) == [["a", "b", "c"][i] for i in order]
+    assert list(found.values()) == pytest.approx(expected[order], rel=5.1e-3)
 
 
 def test_reasons_add_up_to_the_score(linear):
-    subject, places = score_rows(linear, X, Y), (0, 17, 4200)
-    found = features_of(subject, None)
-    assert moved(subject, found, places) == pytest.approx(above_negatives(subject, places), rel=1e-9)
+    page = render_report(linear, X, Y, n_examples=40)
+    assert all(len(own) == 3 for table in examples(page) for own in table.values())
+    check_sums(page, linear.decision_function(X))
 
 
 def test_reasons_of_texts_are_words():
@@ -292,10 +313,15 @@ def test_reasons_of_texts_are_words():
     words = np.array(["cash", "win", "meet", "noon", "lunch", "report"])
     texts = [" ".join(rng.choice(words[: 3 if spam else None], 4)) for spam in Y]
     model = NeymanPearsonClassifier(make_pipeline(TfidfVectorizer(), LogisticRegression()), 0.1, random_state=0)
-    subject = score_rows(model.fit(texts, Y), texts, Y)
-    found = features_of(subject, None)
-    assert {name for name, _ in found.heaviest(9)} == {*words}
-    assert moved(subject, found, (3, 4200), 6) == pytest.approx(above_negatives(subject, (3, 4200)))
+    page = render_report(model.fit(texts, Y), texts, Y, n_examples=5)
+    assert set(weights_of(page)) == {*words}
+    counts = model.estimator_[0].transform(texts).toarray()
+    names, coef = model.estimator_[0].get_feature_names_out(), model.estimator_[1].coef_[0]
+    moves = coef * (counts - counts[Y == 0].mean(axis=0))
+    for row, own in (shown for table in examples(page) for shown in table.items()):
+        most = np.argsort(-np.abs(moves[row]))[:3]
+        assert [*own.values()] == pytest.approx(moves[row][most], rel=0.051)
+        assert all(moves[row][names == name] == pytest.approx(by, rel=0.051) for name, by in own.items())
 
 
 def test_sparse_rows_give_the_same_report(linear):
@@ -308,24 +334,24 @@ def test_scorers_inside_pipelines_are_named_by_what_they_see():
     frame = pd.DataFrame(X, columns=["amount", "age", "hour"])
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
     model = NeymanPearsonClassifier(scaled, 0.05, random_state=0).fit(frame, Y)
-    found = features_of(score_rows(model, frame, Y), None)
-    assert found.heaviest(3)[0][0] == "amount"
-    last = model.estimator_[-1]
-    assert found.weights == pytest.approx(last.coef_[0] * model.estimator_[:-1].transform(frame).std(axis=0))
+    found = weights_of(render_report(model, frame, Y))
+    assert next(iter(found)) == "amount"
+    expected = model.estimator_[-1].coef_[0] * model.estimator_[:-1].transform(frame).std(axis=0)
+    assert [found[name] for name in frame] == pytest.approx(expected, rel=5.1e-3)
     turned = NeymanPearsonClassifier(scaled, 0.05, pos_label=0, random_state=0).fit(frame, Y)
-    assert features_of(score_rows(turned, frame, Y), None).heaviest(1)[0][1] < 0
+    assert next(iter(weights_of(render_report(turned, frame, Y)).values())) < 0
     outer = make_pipeline(StandardScaler(), TauFPLRanker(0.05, tau_scale=5.0)).fit(frame, Y)
-    assert features_of(score_rows(outer, frame, Y), None).heaviest(1)[0][0] == "amount"
+    assert next(iter(weights_of(render_report(outer, frame, Y)))) == "amount"
 
 
 def test_mean_of_rounds_of_any_scorer():
     options = {"threshold": "oob", "n_rounds": 2, "random_state": 0}
     model = NeymanPearsonClassifier(make_pipeline(StandardScaler(), LogisticRegression()), 0.05, **options).fit(X, Y)
-    found = features_of(score_rows(model, X, Y), ["a", "b", "c"])
+    page = render_report(model, X, Y, feature_names=["a", "b", "c"], n_examples=40)
+    found = weights_of(page)
     each = [m[-1].coef_[0] * m[:-1].transform(X).std(axis=0) for m in model.estimators_]
-    assert found.weights == pytest.approx(np.mean(each, axis=0))
-    subject = score_rows(model, X, Y)
-    assert moved(subject, found, [3]) == pytest.approx(above_negatives(subject, [3]))
+    assert [found[name] for name in "abc"] == pytest.approx(np.mean(each, axis=0), rel=5.1e-3)
+    check_sums(page, model.decision_function(X))
 
 
 def test_other_scorers_show_the_recall_that_is_lost_without_a_column():
@@ -333,22 +359,20 @@ def test_other_scorers_show_the_recall_that_is_lost_without_a_column():
     bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, Y)
     page = render_report(bayes, X, Y, feature_names=["amount", "age", "hour"])
     assert "measured on these rows" in plain(page)
-    subject = score_rows(bayes, X, Y)
-    found = features_of(subject, None)
-    recall = np.mean(subject.is_flagged[Y == 1])
-    assert found.kind == "recall here"
-    assert recall - 0.15 < found.weights[0] < recall
-    assert np.abs(found.weights[1:]).max() < 0.1
-    assert rows(section(page, "features"))[0][0] == "amount"
+    found, recall = weights_of(page), np.mean(bayes.predict(X)[Y == 1] == 1)
+    assert next(iter(found)) == "amount"
+    assert recall - 0.15 < found["amount"] < recall
+    assert max(abs(found.get(name, 0.0)) for name in ("age", "hour")) < 0.1
     assert re.search(r"amount = [\d.]+ \+", rows(section(page, "examples"))[0][5])
 
 
 def test_importances_are_those_of_the_scorer_where_no_positive_raises_an_alarm():
     forest = NeymanPearsonClassifier(RandomForestClassifier(5, random_state=0), 0.05, random_state=0).fit(X, Y)
     harmless, labels = X[Y == 0], Y[Y == 0]
-    assert "Importances as the scorer reports them" in plain(render_report(forest, harmless, labels))
-    found = features_of(score_rows(forest, harmless, labels), None)
-    assert found.weights == pytest.approx(forest.estimator_.feature_importances_)
+    page = render_report(forest, harmless, labels)
+    assert "Importances as the scorer reports them" in plain(page)
+    found = [weights_of(page)[f"feature {i}"] for i in range(3)]
+    assert found == pytest.approx(forest.estimator_.feature_importances_, rel=5.1e-3)
     bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, Y)
     assert "cannot be told" in plain(render_report(bayes, harmless, labels))
 
@@ -369,11 +393,13 @@ def test_features_are_called_by_column_and_level():
     for encoder in (ColumnTransformer(parts), TableEncoder()):
         scorer = make_pipeline(encoder, LogisticRegression())
         model = NeymanPearsonClassifier(scorer, 0.05, random_state=0).fit(frame, Y)
-        names = {name for name, _ in features_of(score_rows(model, frame, Y), None).heaviest(20)}
+        page = render_report(model, frame, Y)
+        names = set(weights_of(page))
+        assert "more feature" not in page
         assert {"amount", "amount is missing", "city = O'Hare", "city = x__y", "created: weekday"} < names
         assert ("city is rare" in names) == isinstance(encoder, ColumnTransformer)
         assert not [name for name in names if "numbers__" in name or "city_" in name]
-        reasons = " ".join(line[5] for line in rows(section(render_report(model, frame, Y), "examples")))
+        reasons = " ".join(line[5] for line in rows(section(page, "examples")))
         assert "city = O'Hare +" in reasons
         assert "__" not in reasons.replace("x__y", "")
 
@@ -398,12 +424,12 @@ def test_errors_are_called_by_what_they_look_like_in_either_theme(linear):
 
 
 def test_examples_are_the_nearest_rows(linear):
-    subject = score_rows(linear, X, Y)
-    above, below = subject.nearest(4)
-    order = np.argsort(subject.scores)
-    first = np.searchsorted(subject.scores[order], subject.threshold, side="right")
-    assert above.tolist() == order[first : first + 4].tolist()
-    assert below.tolist() == order[first - 1 : first - 5 : -1].tolist()
+    above, below = examples(render_report(linear, X, Y, n_examples=4))
+    scores = linear.decision_function(X)
+    order = np.argsort(scores)
+    first = np.searchsorted(scores[order], 0.0, side="right")
+    assert [*above] == order[first : first + 4].tolist()
+    assert [*below] == order[first - 1 : first - 5 : -1].tolist()
     frame = pd.DataFrame(X, columns=list("abc"), index=[f"case-{i}" for i in range(len(Y))])
     page = render_report(TauFPLRanker(0.02, tau_scale=9.0).fit(frame, Y), frame, Y, n_examples=4)
     assert "case-" in section(page, "examples")
@@ -448,13 +474,11 @@ def test_training_rows_settle_whether_data_are_new(linear):
     assert lines["FPR at the threshold in use"][0] == fpr
 
 
-def test_rows_are_told_apart():
-    rng = np.random.default_rng(0)
-    rows_, others = rng.normal(size=(2000, 6)), rng.normal(size=(3000, 6))
-    assert count_shared(rows_, others) == 0
-    mixed = np.vstack((others[5:300], rows_[300:]))
-    assert count_shared(mixed, others) == 295
-    assert count_shared(sparse.csr_matrix(mixed), np.asfortranarray(others)) == 295
-    assert count_shared(rows_.astype(object), np.array([["a"] * 6], dtype=object)) == 0
-    words = pd.DataFrame({"city": ["Rome", "Oslo"], "n": [1.0, 2.0]})
-    assert count_shared(words, words.iloc[[1]]) == 1
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_matrix, np.float32])
+def test_training_rows_are_found_in_any_container_and_to_seven_digits(linear, kind):
+    others, labels = screening(1500, 150, seed=7)
+    mixed = np.vstack((others[5:300], X[300:]))
+    page = render_report(linear, kind(mixed), Y[5:], training=(others, labels))
+    assert "295 of 4,295 rows have the features of a training row" in plain(page)
+    page = render_report(linear, kind(X), Y, training=(others, labels))
+    assert "None of these rows has the features of a training row" in plain(page)
