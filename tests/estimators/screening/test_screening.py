@@ -1,7 +1,11 @@
 """The flagship: a stack of scorers under the guarantee."""
 
 import pickle
+import sys
 import warnings
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -19,8 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from taufpl import ScreeningClassifier
 from taufpl.estimators import ArrayTable, watching
-from taufpl.estimators._reading import read_units
-from taufpl.estimators.screening import EFFORTS, StackedScorer, _candidates
+from taufpl.estimators.screening import EFFORTS, StackedScorer
 from taufpl.exceptions import PositiveLabelWarning, TooFewNegativesWarning
 from taufpl.preprocessing import TableEncoder
 
@@ -188,18 +191,30 @@ def test_leaderboard_and_progress():
     assert [step[:2] for step in told] == [(0, 1), *((number, 6) for number in range(1, 7))]
 
 
+class Remembers(GaussianNB):
+    """Keeps the first entries of the rows that it was fitted on."""
+
+    def fit(self, X, y):
+        self.first_ = X[:, 0]
+        return super().fit(X, y)
+
+
 def test_groups_are_never_on_both_sides():
     rng = np.random.default_rng(8)
     X, y = rings(1600, rng)
     groups = np.repeat(np.arange(400), 4)
-    screen = ScreeningClassifier(0.1, **CHEAP).fit(X, y, groups=groups)
+    screen = ScreeningClassifier(0.1, **{**CHEAP, "candidates": [Remembers()]}).fit(X, y, groups=groups)
     train = screen.training_rows(y, groups)
     assert not set(groups[train]) & set(groups[np.setdiff1d(np.arange(1600), train)])
-    table = ArrayTable(X, np.flatnonzero(y == 1), np.flatnonzero(y == 0), read_units(groups, None, 1600))
-    folds = screen.estimator_.first_division(screen.estimator_.encoded_table(table))
-    for place, fold in enumerate(folds):
-        others = np.concatenate([each for other, each in enumerate(folds) if other != place])
-        assert not set(groups[fold]) & set(groups[others])
+    first = screen.estimator_.encoder_.transform(X)[:, 0]
+    assert np.unique(first).size == first.size
+    left_out = []
+    for model in screen.estimator_.members_[0].models:
+        is_fitted = np.isin(first, model.first_)
+        assert is_fitted.sum() == model.first_.size
+        left_out.append(np.setdiff1d(train, np.flatnonzero(is_fitted)))
+        assert not set(groups[is_fitted]) & set(groups[left_out[-1]])
+    np.testing.assert_array_equal(np.sort(np.concatenate(left_out)), train)
 
 
 @pytest.mark.parametrize(
@@ -233,11 +248,19 @@ def test_wrong_candidates(candidates, message):
 )
 def test_candidates_of_each_effort(monkeypatch, effort, installed, names):
     """Wide tables do without the second boosting."""
-    monkeypatch.setattr(_candidates, "find_spec", lambda name: name if name in installed else None)
+    for library, kind in (("catboost", "CatBoost"), ("lightgbm", "LGBM"), ("xgboost", "XGB")):
+        stand_in = ModuleType(library)
+        stand_in.__spec__ = ModuleSpec(library, None)
+        setattr(stand_in, f"{kind}Classifier", lambda **settings: GaussianNB())
+        # None: as where it is not installed.
+        monkeypatch.setitem(sys.modules, library, stand_in if library in installed else None)
+    little = replace(EFFORTS[effort], n_folds=2, n_repeats=1, n_trees=4, n_rounds=1)
+    monkeypatch.setitem(EFFORTS, effort, little)
     for n_features, left_out in ((100, ""), (101, "deep boosting")):
-        task = _candidates.Task(EFFORTS[effort], 0.01, n_features, is_sparse=False)
-        found = _candidates.find_candidates("auto", task)
-        assert [each.name for each in found] == [name for name in names if name != left_out]
+        X, y = np.random.default_rng(0).normal(size=(80, n_features)), np.repeat([0, 1], 40)
+        found = StackedScorer(0.1, effort=effort, random_state=0).fit(X, y)
+        tried = [each.candidate for each in found.standings_ if not each.is_stack]
+        assert tried == [name for name in names if name != left_out]
 
 
 def test_best_effort_divides_twice_and_seeds_every_part():
