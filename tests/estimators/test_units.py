@@ -17,10 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
-from taufpl._row_hashes import copies_among
 from taufpl.estimators import ArrayTable
-from taufpl.estimators._reading import read_units
-from taufpl.estimators.strategies._hold_out import held_out_count
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
 
 
@@ -93,6 +90,9 @@ def test_searches_divide_no_group(estimator, monkeypatch):
     def spy(table, *args, **kwargs):
         found = split(table, *args, **kwargs)
         folds.extend((table.units.groups, *pair) for pair in found.pairs)
+        sizes = np.array([[held_out.n_positive, held_out.n_negative] for _, held_out in found.pairs])
+        assert sizes.sum(axis=0).tolist() == [table.n_positive, table.n_negative]
+        assert (sizes.max(axis=0) <= 1.25 * sizes.mean(axis=0)).all()
         return found
 
     monkeypatch.setattr(ArrayTable, "split", spy)
@@ -105,13 +105,25 @@ def test_searches_divide_no_group(estimator, monkeypatch):
 
 
 def test_folds_of_groups_have_both_classes_and_are_even():
-    table = ArrayTable(None, np.flatnonzero(Y == 1), np.flatnonzero(Y == 0), read_units(GROUPS, None, Y.size))
-    folds = [held_out for _, held_out in table.split(5).pairs]
-    sizes = np.array([[fold.n_positive, fold.n_negative] for fold in folds])
-    assert sizes.sum(axis=0).tolist() == [np.sum(Y == 1), np.sum(Y == 0)]
-    assert (sizes.max(axis=0) <= 1.25 * sizes.mean(axis=0)).all()
-    again = [held_out for _, held_out in table.split(5, seed=1).pairs]
-    assert any(not np.array_equal(a.positive_rows, b.positive_rows) for a, b in zip(folds, again, strict=True))
+    drawn = []
+    for seed in (0, 1):
+        fitted = []
+
+        class Spy(Remembers):
+            def fit(self, X, y, fitted=fitted):
+                super().fit(X, y)
+                fitted.append(self.rows_)
+                return self
+
+        screen = NeymanPearsonClassifier(Spy(), 0.1, threshold="cross", cv=5, random_state=seed)
+        screen.fit(X, Y, groups=GROUPS)
+        folds = [np.setdiff1d(np.arange(Y.size), rows) for rows in fitted if rows.size < Y.size]
+        np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(Y.size))
+        for kind in (0, 1):
+            sizes = np.array([np.sum(Y[fold] == kind) for fold in folds])
+            assert sizes.max() <= 1.25 * sizes.mean()
+        drawn.append(folds)
+    assert any(not np.array_equal(one, other) for one, other in zip(*drawn, strict=True))
 
 
 def test_groups_reach_searches_inside_pipelines_and_through_routing():
@@ -157,19 +169,25 @@ def test_groups_with_times_are_neither_divided_nor_chosen_by_their_size():
     y = (rng.random(800) < 0.2)[groups].astype(int)
     # The score says whether the group is small.
     table = np.column_stack(((sizes == 1)[groups] + 0.01 * rng.random(y.size), np.arange(y.size)))
-    small = []
+    small, scored = [], []
+
+    class Spy(Remembers):
+        def decision_function(self, X):
+            scored.append(X[:, -1].astype(int))
+            return super().decision_function(X)
+
     for seed in range(20):
-        model = NeymanPearsonClassifier(Remembers(), 0.05, measure_recall=False, random_state=seed)
-        plan, units = model._plan(), read_units(groups, times, y.size)
-        whole = ArrayTable(None, np.flatnonzero(y == 1), np.flatnonzero(y == 0), units)
-        with whole.hold_out(held_out_count(whole, plan), plan.seed, needs_positives=True) as (train, held_out):
-            chosen = held_out.negative_rows
-            assert not set(groups[train.rows]) & set(groups[chosen])
-            assert times[train.rows].max() < times[chosen].min()
-            assert len(set(groups[chosen])) == chosen.size
+        scored.clear()
+        model = NeymanPearsonClassifier(Spy(), 0.05, measure_recall=False, random_state=seed)
+        assert model.fit(table, y, groups=groups, order=times).evidence_.guaranteed
+        train, held_out = model.estimator_.rows_, np.concatenate(scored)
+        chosen = held_out[y[held_out] == 0]
+        assert chosen.size == model.evidence_.n_negative
+        assert not set(groups[train]) & set(groups[chosen])
+        assert times[train].max() < times[chosen].min()
+        assert len(set(groups[chosen])) == chosen.size
         small.append(np.mean(sizes[groups[chosen]] == 1))
     assert abs(np.mean(small) - np.mean(sizes[np.unique(groups[y == 0])] == 1)) < 0.05
-    assert model.fit(table, y, groups=groups, order=times).evidence_.guaranteed
 
 
 @pytest.mark.parametrize(
@@ -233,17 +251,29 @@ def test_copies_are_counted_and_void_the_guarantee():
         assert not linear.recalibrate(X, y).evidence_.guaranteed
 
 
+def fitted_on(table, y):
+    """A screen of these rows whose scores say nothing."""
+    screen = NeymanPearsonClassifier(DummyClassifier(), 0.05, threshold="np", measure_recall=False, random_state=0)
+    return screen.fit(table, y)
+
+
 def test_copies_of_whole_numbers_bits_and_texts_are_found():
     rng = np.random.default_rng(0)
     texts = [f"text number {place}" for place in range(200)]
     words = sparse.random(100, 50, 0.1, format="csr", random_state=0)
-    assert (copies_among(words[np.repeat(np.arange(100), 5)]) >= 0).all()
-    for rows in (rng.integers(0, 61, size=(100, 20)), rng.integers(0, 2, size=(100, 200)), np.array(texts)[:, None]):
-        assert (copies_among(np.repeat(rows, 5, axis=0)) >= 0).all()
+    for rows in (
+        words,
+        rng.integers(0, 61, size=(100, 20)),
+        rng.integers(0, 2, size=(100, 200)),
+        np.array(texts)[:, None],
+    ):
+        n = 5 * (rows.shape[0] - 10)
+        with pytest.warns(RepeatedRowsWarning, match=f"{n} of {n} negatives repeat exactly, as {n // 5} different"):
+            fitted_on(rows[np.repeat(np.arange(rows.shape[0]), 5)], (np.arange(5 * rows.shape[0]) < 50).astype(int))
     X, y, _ = repeated_draw(rng)
     for form in (X.tolist(), X.astype(object), [" ".join(map(str, row)) for row in np.round(X, 2)]):
         with pytest.warns(RepeatedRowsWarning):
-            screen = NeymanPearsonClassifier(DummyClassifier(), 0.05, threshold="np", measure_recall=False).fit(form, y)
+            screen = fitted_on(form, y)
         assert not screen.evidence_.guaranteed
 
 
@@ -310,13 +340,18 @@ BY_CHANCE = {
 
 @pytest.mark.parametrize("table", BY_CHANCE.values(), ids=BY_CHANCE.keys())
 def test_rows_that_repeat_by_chance_are_no_copies(table):
-    assert copies_among(table) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRowsWarning)
+        assert fitted_on(table, (np.arange(table.shape[0]) < 2).astype(int)).evidence_.guaranteed
 
 
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, np.asfortranarray, np.float32])
 def test_copies_are_found_in_every_container(make):
     rows = RNG.normal(size=(300, 3))
-    table = make(np.vstack((rows, rows[:20])))
-    codes = copies_among(table)
-    assert np.flatnonzero(codes >= 0).tolist() == [*range(20), *range(300, 320)]
-    np.testing.assert_array_equal(codes[:20], codes[300:])
+    table, y = make(np.vstack((rows, rows[:20]))), np.zeros(320, dtype=int)
+    y[100:110] = 1
+    with pytest.warns(RepeatedRowsWarning, match="40 of 310 negatives repeat exactly, as 20 different rows"):
+        screen = fitted_on(table, y)
+    held = np.setdiff1d(np.flatnonzero(y == 0), screen.training_rows(y))
+    n_copies = np.sum((held < 20) | (held >= 300))
+    assert screen.evidence_.caveats[0].startswith(f"{n_copies} of the {held.size} negatives that chose the threshold")
