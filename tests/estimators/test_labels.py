@@ -1,6 +1,8 @@
 """Which label is positive: who is asked, who is warned, and what classifiers for 0 and 1 are given."""
 
+import re
 import warnings
+from html import unescape
 
 import dask.array as da
 import numpy as np
@@ -30,8 +32,7 @@ from taufpl.exceptions import PositiveLabelWarning
 from taufpl.metrics import np_score, np_scorer, tpr_at_fpr, tpr_at_fpr_scorer
 from taufpl.persistence import to_json, to_onnx
 from taufpl.plotting import DecisionRegionsDisplay, ROCDisplay, ScoreDisplay
-from taufpl.report._features import features_of
-from taufpl.report._scored_rows import score_rows
+from taufpl.report import render_report
 
 WORDS = np.where(Y == 1, "fraud", "ok")
 PLAIN = {"tau": 0.1, "reg": 0.1, "tau_scale": 3.0, "random_state": 0}
@@ -318,7 +319,10 @@ def test_exports_and_reports_know_the_positives(negative, positive):
     form = to_json(model)
     scores = X @ np.array([form["weights"][f"x{column}"] for column in range(4)]) + form["intercept"]
     np.testing.assert_array_equal(labels[(scores > form["threshold"]).astype(int)], model.predict(X))
-    assert features_of(score_rows(model, X, labels[Y]), None).weights.min() > 0
+    shown = unescape(re.sub(r"<[^>]+>", " ", render_report(model, X, labels[Y])))
+    weights = re.findall(r"\bfeature \d\s+([-−\d.]+)\s", shown.partition("Features that weigh most")[2])
+    assert len(weights) == 4
+    assert min(float(each.replace("−", "-")) for each in weights) > 0
     runtime = pytest.importorskip("onnxruntime")
     for each in (model, clone(model).set_params(estimator=StrictTree(max_depth=3)).fit(X, labels[Y])):
         session = runtime.InferenceSession(to_onnx(each, X).SerializeToString(), providers=["CPUExecutionProvider"])

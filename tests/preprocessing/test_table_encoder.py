@@ -23,9 +23,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cli_cases import succeed, write
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
-from taufpl.cli._data_file import find_data_file
-from taufpl.cli._pipelines import FitOptions, _steps
-from taufpl.cli._training import plan_training, read_source
 from taufpl.exceptions import ExportError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
@@ -422,12 +419,15 @@ def test_sql_and_json_of_a_linear_model():
 def test_the_command_line_makes_the_same_matrix(tmp_path, kind):
     table = TABLE.assign(y=labels_of(TABLE))
     write(table, tmp_path / f"table.{kind}")
-    options = FitOptions(target="y", tau=0.1, model="boosting", threshold="train")
-    data = plan_training(read_source(find_data_file(tmp_path / f"table.{kind}"), options), options)
-    assert [(each.name, each.kind, each.n_missing) for each in data.layout.columns] == [
+    settings = ("--target", "y", "--tau", 0.1, "--model", "logistic", "--threshold", "train")
+    succeed("fit", tmp_path / f"table.{kind}", *settings, "-o", tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    model, columns = loaded.model, loaded.header.training["layout"]["columns"]
+    assert [(each["name"], each["kind"], each["n_missing"]) for each in columns] == [
         (each.name, each.kind, each.n_missing) for each in TableEncoder().fit(TABLE).columns_
     ]
-    found = make_pipeline(*(step for _, step in _steps(data.layout, options))).fit_transform(data.X)
+    found = model.estimator_[:-1].transform(TABLE[model.feature_names_in_])
+    found = found.toarray() if sparse.issparse(found) else found
     np.testing.assert_allclose(found, TableEncoder().fit_transform(TABLE), rtol=1e-12, atol=1e-12)
 
 
