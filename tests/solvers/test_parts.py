@@ -5,10 +5,15 @@ import pytest
 
 from solver_cases import make_data, make_problem
 from taufpl.operators import as_operator
-from taufpl.problem import Moments, RunningMoments, conjugate_gradients
-from taufpl.problem._krylov import KrylovEffort, KrylovSystem, estimated_diagonal
-from taufpl.solvers import line_search
-from taufpl.solvers._model import FrozenModel
+from taufpl.problem import (
+    KrylovEffort,
+    KrylovSystem,
+    Moments,
+    RunningMoments,
+    conjugate_gradients,
+    estimated_diagonal,
+)
+from taufpl.solvers import FrozenModel, line_search
 
 
 def oracle_at(problem, coef, sigma=3.0, seed=5):

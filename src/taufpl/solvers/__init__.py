@@ -2,7 +2,7 @@
 
 from taufpl._extras import deprecated
 from taufpl.solvers._accelerated import Accelerated
-from taufpl.solvers._model import line_search as line_search
+from taufpl.solvers._model import FrozenModel as FrozenModel, line_search as line_search
 from taufpl.solvers._newton import Newton, Pace
 from taufpl.solvers._path import Solver, solve_path
 from taufpl.solvers._result import Callback, Record, Result, Status
