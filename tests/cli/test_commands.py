@@ -282,7 +282,8 @@ def test_recalibrate_mends_what_has_drifted(place, tmp_path):
         thresholds.append(done.document["threshold"])
         assert done.document["guaranteed"] is True
         assert done.document["n_negative_used"] == 500
-    assert thresholds[0] == thresholds[1]
+    # The same rows at other places of a batch: BLAS may add up their scores in another order.
+    assert thresholds[0] == pytest.approx(thresholds[1], rel=1e-12)
     assert (place / "quick.skops").read_bytes() == before
     again = frame(3)
     again[NAMES] += 2.0

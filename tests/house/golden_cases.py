@@ -2,7 +2,7 @@
 
     python tests/house/golden_cases.py > tests/house/golden.json
 
-writes down what the present code does. `test_golden.py` compares with it: passes and rounds within 10 %, the same
+writes down what the present code does. `test_golden.py` compares with it: passes and rounds within a half, the same
 optimum up to the certified gaps, the same counts behind a threshold. Write it anew only where a change of these figures
 is meant, and say in the commit what it brings.
 """
