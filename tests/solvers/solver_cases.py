@@ -62,3 +62,25 @@ def quadratic_program(X, y, k, reg):
     problem = cp.Problem(cp.Minimize(goal), constraints)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
     return problem.value
+
+
+def oracle_at(problem, coef, sigma=3.0, seed=5):
+    """The oracle at a point, around a centre drawn at random."""
+    oracle = problem.oracle()
+    oracle.start(None, 1.0)
+    oracle.centre[:] = np.abs(np.random.default_rng(seed).normal(size=problem.n_negative))
+    go_to(oracle, coef)
+    oracle.adapt(sigma, recentre=False, curvature=False)
+    return oracle
+
+
+def go_to(oracle, coef):
+    oracle.step(coef - oracle.coef, None)
+    oracle.project(1.0)
+    oracle.accept(1.0)
+    return oracle
+
+
+def gradient_at(oracle, coef):
+    point = go_to(oracle, coef).point
+    return oracle.problem.ridge * coef - point.dual_direction
