@@ -53,7 +53,8 @@ def test_any_number_of_looks(name, tmp_path):
     model.recalibrate(parts[2])
     # What a rule on all scores together says: those that were held out, and those of three recalibrations.
     held_out = np.setdiff1d(np.arange(len(Y)), model.training_rows(Y))
-    raw = np.concatenate([model._raw_scores(each) for each in (X[held_out][Y[held_out] == 0], *parts)])
+    rows = np.concatenate((X[held_out][Y[held_out] == 0], *parts))
+    raw = model.decision_function(rows) + model.threshold_
     (whole,) = SequenceStatistic((0.05,), 0.025).choose_all(raw)
     found = model.evidence_
     assert (found.n_negative, found.rank, found.n_false_positive) == (
@@ -81,7 +82,7 @@ def test_a_number_of_looks(name):
     assert (model.evidence_.delta, model.evidence_.looks) == (pytest.approx(0.05 / 3), 3)
     for _ in range(2):
         model.recalibrate(fresh)
-        expected = OrderStatistic(0.05, 0.05 / 3).choose(model._raw_scores(fresh))
+        expected = OrderStatistic(0.05, 0.05 / 3).choose(model.decision_function(fresh) + model.threshold_)
         assert (model.evidence_.rank, model.evidence_.guaranteed) == (expected.rank, True)
     before = model.threshold_, len(model.threshold_history_)
     with pytest.raises(ValueError, match=r"delta=0\.05 is spent: with looks=3, 3 thresholds have been chosen"):
@@ -193,7 +194,8 @@ def test_every_limit_by_segment_has_its_own_sequence(tmp_path):
     share = 1 - (1 - 0.025) ** 0.25
     for limit, found in zip(model.segments_.limits, model.segments_.evidence, strict=True):
         own = np.isin(names, [name for name, its_limit in model.segments_.members.items() if its_limit == limit])
-        (whole,) = SequenceStatistic((found.tau,), share).choose_all(model._raw_scores(rows[own]))
+        raw = model.decision_function(rows[own], segments=names[own]) + found.threshold
+        (whole,) = SequenceStatistic((found.tau,), share).choose_all(raw)
         assert (found.n_negative, found.rank, found.looks) == (own.sum(), whole.rank, "any")
         assert found.threshold == pytest.approx(whole.threshold, rel=1e-5)
         assert found.delta == pytest.approx(share)
