@@ -27,8 +27,7 @@ from dask_cases import (
 )
 from taufpl.operators import FileRows, as_blocks
 from taufpl.operators.remote import DaskBlocks, Entries, check_rows, divide, label_counts, order_statistic
-from taufpl.operators.remote.dask._place import share_out, workers_room
-from taufpl.operators.remote.dask._source import Chunks, Room, plan_blocks
+from taufpl.operators.remote.dask import Chunks, Room, plan_blocks, share_out, workers_room
 
 
 @pytest.fixture(scope="module")
