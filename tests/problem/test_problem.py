@@ -1,8 +1,12 @@
 """The ranking problem against plain NumPy, finite differences and the paper's inequalities."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy import sparse
 
 from taufpl.operators import as_operator
 from taufpl.problem import Loss, RankingProblem, SquaredHinge, top_count
@@ -47,6 +51,32 @@ def test_primal_and_dual_by_hand(k, shuffle):
     assert certificate.primal == pytest.approx(primal_by_hand(X, problem, coef), rel=1e-13)
     assert certificate.dual == pytest.approx(-(v @ v / (2 * 7 * 0.3) + (alpha**2 / 4 - alpha).sum()) / 7)
     assert certificate.gap == pytest.approx(1 - certificate.dual / certificate.primal)
+
+
+@pytest.mark.parametrize("order", [[0, 2, 1, 3], [3, 2, 1, 0], [0, 1, 2, 3], [1, 3, 5, 7]])
+def test_rows_in_any_order(order):
+    """Some begin and end like rows that follow each other."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(8, 3))
+    others = np.setdiff1d(np.arange(8), order)[[0, 2, 1, 3]]
+    problem = RankingProblem(as_operator(X), order, others, 2, 0.5)
+    coef, (alpha, beta) = rng.normal(size=3), rng.uniform(1, 2, size=(2, 4))
+    for scores, rows in zip(problem.scores(coef), (order, others), strict=True):
+        np.testing.assert_allclose(scores, X[rows] @ coef, atol=1e-14)
+    weights = np.zeros(8)
+    weights[order], weights[others] = alpha, -beta
+    np.testing.assert_array_equal(problem.row_weights(alpha, beta), weights)
+    for few in (1.0, np.array([0.0, 1.0, 0.0, 0.0])):  # all rows are read, or those alone that count
+        expected = X[order].T @ (few * alpha) - X[others].T @ (few * beta)
+        np.testing.assert_allclose(problem.combine(few * alpha, few * beta), expected, atol=1e-13)
+
+
+def test_objective_and_spread_by_hand():
+    X, problem = make_problem()
+    coef = np.array([1.0, -0.5, 0.25, 2.0])
+    assert problem.objective(coef) == pytest.approx(primal_by_hand(X, problem, coef), rel=1e-13)
+    apart = X[problem.positive_rows] - X[problem.negative_rows].mean(axis=0)
+    assert problem.positive_spread() == pytest.approx(np.square(apart).sum(axis=1).mean(), rel=1e-12)
 
 
 def test_zero_is_worth_one():
@@ -106,20 +136,56 @@ def test_general_best_scale_agrees_with_the_closed_form():
     loss, alpha = SquaredHinge(), np.array([0.1, 3.0, 0.4])
     for quadratic in (0.01, 1.0, 1e4):
         assert Loss.best_scale(loss, alpha, quadratic) == pytest.approx(loss.best_scale(alpha, quadratic), rel=1e-3)
+    # S / (2 Q) of a small alpha is far beyond 1; up to 1e12 it is looked for.
+    for alpha, scale in ((0.125, 16.0), (1e-6, 2e6)):
+        assert Loss.best_scale(loss, np.array([alpha]), 0.0) == pytest.approx(scale, rel=1e-3)
+    assert Loss.best_scale(loss, np.full(1, 1e-20), 0.0) >= 5e11
+
+
+def test_the_pair_of_zeros_has_no_scale():
+    _, problem = make_problem()
+    assert problem.dual(np.zeros(7), 0.0) == (0.0, 1.0)
 
 
 def test_residuals_name_what_is_wrong():
     rng = np.random.default_rng(2)
-    _, problem = make_problem()
+    X, problem = make_problem()
     alpha, beta = feasible_pair(problem, rng)
     coef = problem.primal_from_dual(alpha, beta)
     residuals = problem.residuals(coef, alpha, beta)
     assert residuals.link == pytest.approx(0, abs=1e-14)
     assert residuals.infeasibility <= 1e-14
-    assert residuals.ranking >= 0
-    assert residuals.slope > 0
-    assert problem.residuals(coef + 1, alpha, beta).link > 0.1
-    assert problem.residuals(coef, alpha, 2 * beta).infeasibility > 0.5
+    positive, negative = X[problem.positive_rows] @ coef, X[problem.negative_rows] @ coef
+    top = np.sort(negative)[-5:].mean()
+    assert residuals.ranking == pytest.approx(top - beta @ negative / beta.sum(), rel=1e-12)
+    assert residuals.slope == pytest.approx(np.abs(alpha - 2 * np.maximum(0, 1 - positive + top)).max(), rel=1e-12)
+    for moved in (coef + 1, 0.5 * coef):
+        link = np.linalg.norm(moved - coef) / max(np.linalg.norm(moved), np.linalg.norm(coef))
+        assert problem.residuals(moved, alpha, beta).link == pytest.approx(link, rel=1e-12)
+
+
+def test_infeasibility_is_the_largest_violation():
+    _, problem = make_problem(m=4, n=4, k=2)
+    coef, alpha = np.ones(4), np.array([1.0, 1.0, 2.0, 4.0])  # the sum is 8, the cap 4
+    for change, beta, violation in [
+        (0.0, [4.0, 4.0, 0.0, 0.0], 0.0),
+        (0.0, [4.0, 3.0, 0.0, 0.0], 1.0),
+        (0.0, [4.0, 5.0, 0.0, 0.0], 1.0),
+        (0.0, [6.0, 2.0, 0.0, 0.0], 2.0),
+        (0.0, [4.0, 4.0, 3.0, -3.0], 3.0),
+        (3.0, [4.0, 4.0, 0.0, 0.0], 2.0),
+    ]:
+        shifted = alpha + change * np.array([-1, 1, 0, 0])
+        assert problem.residuals(coef, shifted, np.array(beta)).infeasibility == violation / 8
+    nothing = problem.residuals(np.zeros(4), np.zeros(4), np.zeros(4))
+    assert (nothing.link, nothing.infeasibility, nothing.ranking) == (0.0, 0.0, 0.0)
+    assert nothing.slope == 2.0
+    assert problem.residuals(coef, np.zeros(4), np.array([3.0, 0.0, 0.0, 0.0])).infeasibility == 3.0
+
+
+@given(st.integers(0, 1000), st.integers(1, 10**6))
+def test_top_count_is_that_of_the_decimal_number(thousandths, n):
+    assert top_count(thousandths / 1000, n) == min(math.floor(Fraction(thousandths, 1000) * n) + 1, n)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +193,28 @@ def test_residuals_name_what_is_wrong():
 )
 def test_top_count(tau, n, k):
     assert top_count(tau, n) == k
+
+
+def test_coordinates_of_the_span_are_for_fewer_rows_than_features():
+    rng = np.random.default_rng(3)
+    wide, rows = rng.normal(size=(12, 40)), (np.arange(5), np.arange(5, 12))
+    problem = RankingProblem(as_operator(wide), *rows, 2, 0.1)
+    space = problem.row_space()
+    alpha, beta = feasible_pair(problem, rng)
+    small = space.problem.primal_from_dual(alpha, beta)
+    coef = problem.primal_from_dual(alpha, beta)
+    np.testing.assert_allclose(space.lift(small), coef, atol=1e-12)
+    np.testing.assert_allclose(space.shrink(coef), small, atol=1e-12)
+    assert space.problem.objective(small) == pytest.approx(problem.objective(coef), rel=1e-12)
+    assert RankingProblem(as_operator(wide[:, :12]), *rows, 2, 0.1).row_space(stalled=True) is None
+    # Of sparse rows and many features conjugate gradients take less; with features to be factored, they do not.
+    for n_features, is_reduced in ((40, True), (6000, False)):
+        mostly_zero = sparse.random_array((12, n_features), density=0.001, rng=rng, format="csr")
+        problem = RankingProblem(as_operator(mostly_zero), *rows, 2, 0.1)
+        assert (problem.row_space() is not None) == is_reduced
+        assert problem.row_space(stalled=True) is not None
+    many = RankingProblem(as_operator(np.zeros((2001, 2002), np.float32)), [0], np.arange(1, 2001), 2, 0.1)
+    assert many.row_space(stalled=True) is None
 
 
 def test_replace_shares_the_data():
