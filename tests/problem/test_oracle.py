@@ -1,5 +1,7 @@
 """What a second-order solver sees of the problem: psi and its derivatives, linear systems, moments, and warm starts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from taufpl.problem import (
     KrylovEffort,
     KrylovSystem,
     Moments,
+    Oracle,
     RunningMoments,
     conjugate_gradients,
     estimated_diagonal,
@@ -119,16 +122,185 @@ def test_moments_join_and_part():
 
 
 def test_running_moments_follow_the_set():
+    """Sets of so many numbers are read row by row as they change, and afresh after as many changes as half a set."""
     rng = np.random.default_rng(10)
-    X = rng.normal(size=(200, 4))
+    X = rng.normal(size=(600, 60)) + 3.0
     operator = as_operator(X)
     running = RunningMoments(operator)
-    keep = np.ones(200, bool)
-    for _ in range(30):
-        keep[rng.integers(0, 200, 5)] ^= True
+    keep = np.ones(600, bool)
+    read = []
+    for _ in range(60):
         rows = np.flatnonzero(keep)
         before = operator.n_passes
         moments = running.update(rows)
+        read.append((operator.n_passes - before) * 600 / len(rows))
         centred = X[rows] - X[rows].mean(axis=0)
-        np.testing.assert_allclose(moments.gram, centred.T @ centred, atol=1e-9)
-        assert operator.n_passes - before <= 2.0
+        assert moments.count == len(rows)
+        np.testing.assert_allclose(moments.mean, X[rows].mean(axis=0), rtol=1e-11)
+        np.testing.assert_allclose(moments.gram, centred.T @ centred, atol=1e-8)
+        keep[rng.integers(0, 600, 8)] ^= True
+    fresh = np.flatnonzero(np.array(read) > 0.5)
+    assert fresh[0] == 0
+    assert 1 <= len(fresh[1:]) <= 4  # some 470 rows of 400 or so have changed
+    assert np.median(read) <= 2 * 8 / 250
+
+
+def test_small_sets_are_read_afresh():
+    X = np.random.default_rng(10).normal(size=(200, 4))
+    operator = as_operator(X)
+    running = RunningMoments(operator)
+    for rows in (np.arange(150), np.arange(1, 150), np.arange(0)):
+        moments = running.update(rows)
+        assert moments.count == len(rows)
+        if len(rows):
+            np.testing.assert_allclose(moments.mean, X[rows].mean(axis=0), atol=1e-12)
+
+
+def dual_by_hand(problem, X, alpha, beta):
+    v = X[problem.positive_rows].T @ alpha - X[problem.negative_rows].T @ beta
+    return v, -(v @ v / (2 * problem.ridge) + (alpha**2 / 4 - alpha).sum()) / problem.n_positive
+
+
+def assert_consistent(oracle, X):
+    """The point, the pair and the best pair, from the rows."""
+    problem, point = oracle.problem, oracle.point
+    total = max(oracle.alpha.sum(), 1e-300)
+    assert point.total == pytest.approx(oracle.alpha.sum(), rel=1e-12)
+    assert oracle.beta.sum() == pytest.approx(total, rel=1e-12)
+    assert min(oracle.alpha.min(), oracle.beta.min()) >= 0
+    assert oracle.beta.max() <= total / problem.k * (1 + 1e-12)
+    v, dual = dual_by_hand(problem, X, oracle.alpha, oracle.beta)
+    np.testing.assert_allclose(point.dual_direction, v, atol=1e-10 * np.abs(v).max())
+    assert point.plain_dual == pytest.approx(dual, rel=1e-10, abs=1e-12)
+    assert point.primal == pytest.approx(problem.objective(point.coef), rel=1e-12)
+    np.testing.assert_allclose(oracle.scores[0], X[problem.positive_rows] @ point.coef, atol=1e-12)
+    best = oracle.best
+    v, dual = dual_by_hand(problem, X, best.alpha, best.beta)
+    assert point.dual == best.dual == pytest.approx(dual, rel=1e-10, abs=1e-12)
+    assert best.dual >= point.plain_dual - 1e-12
+    assert best.squared_norm == pytest.approx(v @ v, rel=1e-10, abs=1e-12)
+
+
+def test_the_first_pair_is_even():
+    X, y = make_data(20, 60, 5)
+    oracle = make_problem(X, y, 7, 0.01).oracle()
+    oracle.start(None, 3.0)
+    np.testing.assert_allclose(oracle.alpha, 2.0)  # minus the slope of the loss at 0
+    np.testing.assert_allclose(oracle.beta, 40 / 60)
+    assert oracle.sigma == pytest.approx(3.0 * 40 / 7)
+    assert (oracle.point.primal, oracle.point.coef.tolist()) == (1.0, [0.0] * 5)
+    assert_consistent(oracle, X)
+
+
+def test_steps_lead_to_the_point_that_they_say():
+    """Whichever length was tried last; slopes are those of psi along the step."""
+    rng = np.random.default_rng(11)
+    X, y = make_data(20, 60, 5)
+    problem = make_problem(X, y, 7, 0.01)
+    oracle = problem.oracle()
+    oracle.start(None, 1.0)
+    coef = np.zeros(5)
+    for tried, taken in [((1.0,), 1.0), ((1.0, 0.5), 1.0), ((0.3,), 0.3), ((1.0, 2.0), 0.0), ((0.5, 0.25), 0.25)]:
+        step = 0.3 * rng.normal(size=5)
+        oracle.step(step, None)
+        for t in tried:
+            along = oracle.project(t)
+            v, _ = dual_by_hand(problem, X, oracle.alpha, oracle.beta)
+            assert along == pytest.approx(v @ step, rel=1e-10)
+        oracle.accept(taken)
+        coef = coef + taken * step
+        np.testing.assert_allclose(oracle.point.coef, coef, atol=1e-13)
+        np.testing.assert_allclose(oracle.targets[0], 2.0 * (1.0 - X[y > 0] @ coef), atol=1e-11)
+        np.testing.assert_allclose(oracle.targets[1], oracle.centre + oracle.sigma * (X[y < 0] @ coef), atol=1e-11)
+        assert_consistent(oracle, X)
+    centre, beta = oracle.centre.copy(), oracle.beta.copy()
+    oracle.adapt(5.0, recentre=False, curvature=False)
+    np.testing.assert_array_equal(oracle.centre, centre)
+    beta = oracle.beta.copy()
+    oracle.adapt(7.0, recentre=True, curvature=False)
+    np.testing.assert_array_equal(oracle.centre, beta)
+    assert oracle.sigma == 7.0
+    assert_consistent(oracle, X)
+
+
+@pytest.mark.parametrize("changed", ["nothing", "k", "coef", "alpha", "beta", "all"])
+def test_a_warm_start_takes_over_what_belongs_to_it(changed):
+    rng = np.random.default_rng(12)
+    X, y = make_data(20, 60, 5)
+    problem = make_problem(X, y, 7, 0.01)
+    oracle = oracle_at(problem, 0.3 * rng.normal(size=5))
+    alpha, beta = oracle.finish()
+    end = {"coef": oracle.coef.copy(), "alpha": alpha, "beta": beta, "sigma": 2.0}
+    for name, move in {"coef": rng.normal(size=5), "alpha": rng.uniform(size=20), "beta": rng.uniform(size=60)}.items():
+        if changed in (name, "all"):
+            end[name] = end[name] + move
+    again = problem.replace(k=3 if changed == "k" else 7, reg=0.02).oracle()
+    before = problem.operator.n_passes
+    again.start(SimpleNamespace(**end), 1.0)
+    # A pass for scores that are not known; sums for the pair at the point, and for a pair that is not known.
+    assert problem.operator.n_passes - before <= {"nothing": 1, "coef": 2, "all": 3}.get(changed, 2)
+    np.testing.assert_array_equal(again.point.coef, end["coef"])
+    assert_consistent(again, X)
+    if changed in ("nothing", "coef"):  # the centre is the start's beta, at its best scale
+        v, _ = dual_by_hand(problem, X, alpha, beta)
+        theta = alpha.sum() / 2 / (v @ v / (2 * again.problem.ridge) + alpha @ alpha / 4)
+        np.testing.assert_allclose(again.centre, theta * beta, rtol=1e-10)
+
+
+def test_the_first_sigma_of_a_warm_start_lies_between():
+    for cold, last in ((1.0, 100.0), (0.2, 3e5)):
+        assert Oracle.warm_sigma(cold, 1.0, None) == cold
+        assert Oracle.warm_sigma(cold, 1.0, 0.5 * cold) == cold
+        assert 1.5 * cold < Oracle.warm_sigma(cold, 1.0, last) < last / 1.5
+        assert Oracle.warm_sigma(cold, 1.0, 1e9) == Oracle.warm_sigma(cold, 1.0, 1e20)  # so far it counts
+        scaled = Oracle.warm_sigma(7 * cold, 7.0, 7 * last)  # no unit matters
+        assert scaled == pytest.approx(7 * Oracle.warm_sigma(cold, 1.0, last), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [5, 20, 40, 60])
+def test_the_working_set_is_nearest_to_a_change_of_class(size):
+    rng = np.random.default_rng(13)
+    X, y = make_data(30, 60, 5)
+    oracle = make_problem(X, y, 7, 0.01).oracle()
+    oracle.start(None, 1.0)
+    oracle.centre[:] = np.abs(np.random.default_rng(5).normal(size=60))
+    step = 0.4 * rng.normal(size=5)
+    go_to(oracle, step)  # the scores have moved by X step, and from 0
+    now, up, down = oracle.thresholds, X[y > 0] @ step, X[y < 0] @ step
+    alpha0, beta0 = 2.0 * (1.0 - up), oracle.centre + oracle.sigma * down
+    u = now.lam / (0.5 * oracle.sigma)
+    classes = alpha0 > u, (beta0 > now.mu) & (beta0 < now.mu + now.cap), beta0 >= now.mu + now.cap
+    away = np.minimum(np.abs(beta0 - now.mu), np.abs(beta0 - now.mu - now.cap)) / (oracle.sigma * np.abs(down))
+    if 2 * classes[1].sum() <= size:
+        away[classes[1]] = 0.0
+    negative = np.sort(np.argsort(away)[:size])
+    near = np.abs(alpha0 - u) / 2.0 / np.abs(up)
+    positive = np.flatnonzero((near <= away[negative].max()) & (near <= np.sort(near)[min(size, 30) - 1]))
+    found = oracle.nearest(size)
+    np.testing.assert_allclose(found.positive_scores, up[positive], atol=1e-13)
+    np.testing.assert_allclose(found.negative_scores, down[negative], atol=1e-13)
+    np.testing.assert_allclose(found.rows.matvec(step), np.r_[up[positive], down[negative]], atol=1e-13)
+    np.testing.assert_array_equal(found.centre, oracle.centre[negative])
+    held = [np.setdiff1d(np.flatnonzero(x), y) for x, y in zip(classes, (positive, negative, negative), strict=True)]
+    assert (found.active.moments.count, found.free.moments.count, found.n_capped) == tuple(map(len, held))
+    total = found.rows.rmatvec(np.r_[found.alpha, -found.beta])
+    rows = (X[y > 0][held[0]], X[y < 0][held[1]], X[y < 0][held[2]])
+    targets = (alpha0[held[0]], beta0[held[1]], beta0[held[2]])
+    for part, own, target in zip((found.active, found.free), rows, targets, strict=False):
+        if len(own):
+            np.testing.assert_allclose(part.moments.mean, own.mean(axis=0), atol=1e-12)
+            assert part.target == pytest.approx(target.mean(), rel=1e-12)
+            at = part.target_at(step) - part.target
+            assert at == pytest.approx(part.rate * (own @ step).mean(), rel=1e-10)
+    if len(held[2]):
+        np.testing.assert_allclose(found.capped_mean, rows[2].mean(axis=0), atol=1e-12)
+        assert found.capped_target == pytest.approx(targets[2].mean(), rel=1e-12)
+    total += found.active.dual_direction - found.free.dual_direction - now.cap * found.n_capped * found.capped_mean
+    np.testing.assert_allclose(total, oracle.point.dual_direction, atol=1e-10)
+    # Entries of held rows follow their scores, so that their sum does: sum_i (a_i + rate x_i . delta - shift) x_i.
+    for part, own, target, threshold in zip((found.active, found.free), rows, targets, (u, now.mu), strict=False):
+        moved = own.T @ (target - threshold + part.rate * (own @ step) - 0.1)
+        np.testing.assert_allclose(part.direction_at(step, 0.1) + np.zeros(5), moved, atol=1e-10)
+        constant, slope, by_shift = part.along(up_step := rng.normal(size=5), step)
+        expected = up_step @ (own.T @ (target - threshold + part.rate * (own @ (step + 0.3 * up_step)) - 0.1))
+        assert constant + 0.3 * slope + 0.1 * by_shift == pytest.approx(expected, rel=1e-9, abs=1e-10)
