@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 
 import backend_cases as cases
 from taufpl import NeymanPearsonClassifier, TauFPLRanker
-from taufpl.thresholding import ArraySample, CrossFitRule, OrderStatistic, TopSample
 
 TAU = DELTA = 0.05
 
@@ -64,46 +63,3 @@ def test_a_level_does_not_flip_as_a_whole_on_rows_in_blocks():
         return NeymanPearsonClassifier(ranker, TAU, delta=DELTA, threshold="cross", random_state=number)
 
     assert share_broken(make, 0.06, 1000, 100, 6, cases.tensor) <= limit(6)
-
-
-def test_untouched_scores_have_the_threshold_of_the_order_statistic():
-    scores = np.random.default_rng(0).normal(size=700)
-    for n_folds in (None, 5):
-        found = CrossFitRule((0.1, 0.02), 0.1, n_folds).choose_all(scores, scores, np.repeat(scores, 4))
-        single = CrossFitRule((0.1,), 0.1, n_folds).choose_all(scores, scores, np.repeat(scores, 4))
-        assert single[0].threshold == OrderStatistic(0.1, 0.1).choose(scores).threshold
-        assert single[0].n_false_positive == np.sum(scores > single[0].threshold)
-        assert found[0].threshold >= single[0].threshold
-        assert found[1].threshold > found[0].threshold
-
-
-def test_a_scorer_that_knows_its_rows_by_heart_is_judged_by_the_others():
-    held_out = np.random.default_rng(1).normal(size=500)
-    for n_folds in (None, 5):
-        (found,) = CrossFitRule((TAU,), DELTA, n_folds).choose_all(np.full(500, -9.0), held_out, np.full(2000, -9.0))
-        assert found.threshold == OrderStatistic(TAU, DELTA).choose(held_out).threshold
-
-
-@pytest.mark.parametrize("n_folds", [None, 5])
-def test_the_estimate_is_the_formula_at_every_higher_threshold(n_folds):
-    """Straight from the definition, by loops; and the tops of the samples are all that is needed."""
-    rng = np.random.default_rng(2)
-    train, held_out, fold = rng.poisson(2, 300) / 2.0, rng.poisson(2.6, 300) / 2.0, rng.poisson(1.8, 1200) / 2.0
-    rule = CrossFitRule((0.1,), 0.2, n_folds)
-    (found,) = rule.choose_all(train, held_out, fold)
-
-    def estimate(t):
-        h, s = np.sum(held_out > t), np.sum(fold > t) / 4
-        return np.sum(train > t) + max(h - s, 0) * (1 - s / (5 * max(h, 1)) if n_folds else 1)
-
-    values = np.unique(np.concatenate((train, held_out, fold)))
-    holding = [t for t in values if all(estimate(u) < 300 - found.rank + 1 for u in values[values >= t])]
-    assert found.threshold == min(holding)
-    assert found.n_false_positive == int(estimate(found.threshold))
-    assert not found.guaranteed
-
-    lowest = rule.lowest(ArraySample(train))
-    top = TopSample(fold[fold > lowest], fold.size)
-    assert TopSample(train[train > 0], 300).at_rank(found.rank) == ArraySample(train).at_rank(found.rank)
-    (same,) = rule.choose_all(train, held_out, top)
-    assert (same.threshold, same.fpr_estimate) == (found.threshold, found.fpr_estimate)
