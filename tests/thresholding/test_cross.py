@@ -30,7 +30,7 @@ def test_a_scorer_that_knows_its_rows_by_heart_is_judged_by_the_others():
 
 
 def by_definition(train, held_out, fold, rank, n_folds):
-    """The lowest threshold from which on upwards V stays below n - rank + 1, and V there, by loops in rational numbers."""
+    """The lowest threshold from which on upwards V stays below n - rank + 1, and V there, by loops."""
     n = len(train)
 
     def estimate(t):

@@ -9,7 +9,15 @@ import pytest
 from scipy import stats
 
 from taufpl.metrics import rates_by_level
-from taufpl.thresholding import SegmentOrderStatistics, level_texts, rates_of_levels, rates_of_limits, shared_delta
+from taufpl.thresholding import (
+    JudgedLevels,
+    SegmentOrderStatistics,
+    level_counts,
+    level_texts,
+    rates_of_levels,
+    rates_of_limits,
+    shared_delta,
+)
 
 
 @pytest.mark.parametrize("values", [
@@ -110,3 +118,72 @@ def test_limits_are_counted_over_the_segments_that_share_them():
     # A limit without rows is judged, too: nothing is known of it.
     assert [each.verdict for each in found] == ["kept", "open", "open", "open"]
     assert {each.delta for each in found} == {shared_delta(0.05, 4)}
+
+
+def test_counts_of_levels_are_those_of_a_loop():
+    rng = np.random.default_rng(2)
+    codes, positive, flagged = rng.integers(0, 4, 200), rng.random(200) < 0.3, rng.random(200) < 0.2
+    expected = np.zeros((5, 4), np.int64)  # the last level has no rows
+    for code, is_positive, is_flagged in zip(codes, positive, flagged, strict=True):
+        expected[code, 2 * is_positive] += 1
+        expected[code, 2 * is_positive + 1] += is_flagged
+    np.testing.assert_array_equal(level_counts(codes, 5, positive, flagged), expected)
+
+
+def judged(*names, is_new=True, are_limits=False):
+    """Levels of 1,000 negatives at a tolerance of 5 %, each with a verdict of this name."""
+    false = {"kept": 10, "open": 50, "broken": 200}
+    counts = np.array([[1000, false[name], 20, 5] for name in names])
+    rates = rates_of_levels([f"{place}" for place in range(len(names))], counts, lambda _: 0.05)
+    return JudgedLevels("country", tuple(rates), 0.05, is_new, are_limits)
+
+
+@pytest.mark.parametrize(
+    ("names", "on_new", "on_known"),
+    [
+        (("kept", "kept"), "kept", "open"),
+        (("kept", "open"), "open", "open"),
+        (("open", "open"), "open", "open"),
+        (("kept", "broken", "open"), "broken", "broken"),
+    ],
+)
+def test_the_verdict_on_all_levels(names, on_new, on_known):
+    new, known = judged(*names), judged(*names, is_new=False)
+    assert (new.verdict, known.verdict) == (on_new, on_known)
+    assert [new.verdict_on(each) for each in new.rates] == list(names)
+    # Rows that the model has seen can break a tolerance, and never prove it.
+    assert [known.verdict_on(each) for each in known.rates] == [each.replace("kept", "open") for each in names]
+    for name in ("kept", "open", "broken"):
+        assert [each.level for each in new.with_verdict(name)] == [
+            str(i) for i in range(len(names)) if names[i] == name
+        ]
+
+
+@pytest.mark.parametrize("are_limits", [False, True])
+def test_levels_are_written_down(are_limits):
+    found = judged("kept", "open", are_limits=are_limits)
+    document, noun = found.record(), "limit" if are_limits else "level"
+    assert (document["column"], document["delta"], document["delta_of_each"]) == (
+        "country",
+        0.05,
+        shared_delta(0.05, 2),
+    )
+    first, second = document[f"{noun}s"]
+    assert (first[noun], first["verdict"], second["verdict"]) == ("0", "kept", "open")
+    assert ("segments" in first) == are_limits
+    assert (first["fpr"], first["recall"], first["n_true_positive"]) == (0.01, 0.25, 5)
+    share = shared_delta(0.05, 2)
+    assert first["recall_low"] == pytest.approx(stats.beta.ppf(share / 2, 5, 16))
+    assert first["recall_high"] == pytest.approx(stats.beta.ppf(1 - share / 2, 6, 15))
+
+
+def test_as_many_levels_as_are_wanted_stand_alone():
+    levels, counts = list("abc"), np.array([[5, 0, 1, 0], [5, 1, 2, 0], [9, 0, 0, 0]])
+    for most, expected in [(3, ["c", "b", "a"]), (2, ["c", "the 2 other levels"]), (1, ["the 3 other levels"])]:
+        found = rates_of_levels(levels, counts, lambda _: 0.1, most=most)
+        assert [each.level for each in found] == expected  # of equals that with more positives comes first
+        assert {each.delta for each in found} == {shared_delta(0.05, len(expected))}
+    without = rates_of_levels(levels, np.zeros((3, 4), np.int64), {"a": 0.2, "b": 0.1, "c": 0.3}.get, most=1)
+    assert without[0].tau == 0.1
+    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
+        rates_of_levels(levels, counts, lambda _: 0.1, most=0)

@@ -8,11 +8,18 @@ import pytest
 from scipy import stats
 
 from taufpl.thresholding import (
+    OrderStatistic,
     SegmentOrderStatistics,
     SegmentThresholds,
     level_codes,
+    named_tolerances,
     negatives_needed,
+    segment_tolerances,
+    sequence_negatives_needed,
     shared_delta,
+    shown_names,
+    split_by_code,
+    tolerance_of,
 )
 
 
@@ -137,6 +144,97 @@ def test_small_segments_get_no_alarms_with_infinite():
     assert found.overall(0.05).guaranteed
     assert found.overall(0.05).fpr_upper_bound <= 0.01
     assert choose({"a": 10, "b": 10}, insufficient="infinite").by_segment == {"a": np.inf, "b": np.inf}
+
+
+def test_limits_stay_what_they_were_for_further_negatives():
+    found = choose({"a": 3000, "b": 180, "c": 150, "d": 4}, {"a": 0.01, "b": 0.02, "c": 0.02, "d": 1e-6})
+    assert (found.limits, found.unproven) == (("a", "others"), ("d",))
+    division = found.division("raise", ["c", "new", "d", "a", "z"])
+    assert (division.limits, division.members) == (found.limits, found.members)
+    assert division.unproven == ("d", "new", "z")
+    assert division.rules == (OrderStatistic(0.01, shared_delta(0.05, 2)), OrderStatistic(0.02, shared_delta(0.05, 2)))
+    names = ["a", "b", "c", "d", "new"]
+    assert division.places(names).tolist() == [0, 1, 1, -1, -1]
+    scores, of = np.random.default_rng(0).normal(size=5000), np.random.default_rng(1).integers(0, 5, 5000)
+    later = division.choose(scores, division.places(names)[of])
+    for evidence, rule, mine in zip(later.evidence, division.rules, (of == 0, (of == 1) | (of == 2)), strict=True):
+        assert evidence == rule.choose(scores[mine])
+    assert later.unproven == division.unproven
+    # With infinite the others get no alarms, however many they are.
+    nobody = found.division("infinite", []).choose(scores, division.places(names)[of])
+    assert [each.threshold for each in nobody.evidence] == [later.evidence[0].threshold, np.inf]
+    assert nobody.evidence[1].n_negative == np.sum((of == 1) | (of == 2))
+
+
+def test_segments_that_lose_their_limit_never_get_a_lower_threshold():
+    counts = {"a": 3000, "b": 500, "c": 400, "d": 1}
+    found = choose(counts, {"a": 0.05, "b": 0.05, "c": 0.05, "d": 1e-6})
+    assert found.members == {"a": "a", "b": "b", "c": "c"}
+    high = SegmentThresholds(found.limits, found.evidence, found.members, found.unproven, floor=9000.0)
+    a, b, c = (found.by_segment[name] for name in "abc")
+    assert a > b > c
+    assert found.strictest == a
+    assert high.strictest == 9000.0
+    assert high.thresholds(["d", "b"]).tolist() == [9000.0, b]
+    for members, expected in [("abcd", -np.inf), ("bcd", a), ("acd", b), ("ad", b), ("d", a)]:
+        assert high.floor_without(dict.fromkeys(members)) == expected
+    for members in ("abc", "bc", ""):  # the floor was that of d
+        assert high.floor_without(dict.fromkeys(members)) == 9000.0
+
+
+def test_the_record_of_all_limits_adds_them_up():
+    found = choose({"a": 700, "b": 400}, {"a": 0.02, "b": 0.05})
+    one, other = found.evidence
+    caveats = (("x", "y"), ("y", "z"))
+    voided = iter(each.without_guarantee(*own) for each, own in zip(found.evidence, caveats, strict=True))
+    whole = found.with_evidence(lambda _: next(voided)).overall(0.05)
+    assert (whole.guaranteed, whole.caveats) == (False, ("x", "y", "z"))
+    assert (whole.n_negative, whole.n_false_positive) == (1100, one.n_false_positive + other.n_false_positive)
+    assert whole.fpr_estimate == whole.n_false_positive / 1100 > 0
+    assert whole.rank is None
+    nobody = SegmentOrderStatistics(0.01, insufficient="infinite").divide({"a": 0, "b": 0}, {"a": 0.01, "b": 0.01})
+    empty = nobody.choose(np.empty(0), np.empty(0, np.intp)).overall(0.05)
+    assert (empty.n_negative, empty.fpr_estimate, empty.threshold, empty.guaranteed) == (0, 0.0, np.inf, True)
+
+
+def test_limits_that_hold_at_every_look_take_more_negatives():
+    needed, more = negatives_needed(0.01, 0.05), sequence_negatives_needed(0.01, 0.05)
+    assert needed < more
+    taus = {"a": 0.01}
+    for n, every_look, message in [(needed - 1, False, f"{needed}"), (more - 1, True, f"{more}")]:
+        rule = SegmentOrderStatistics(0.01, every_look=every_look)
+        with pytest.raises(ValueError, match=f"needs at least {message} negatives .* got {n} in 1 segments"):
+            rule.divide({"a": n}, taus)
+        assert rule.divide({"a": n + 1}, taus).members == {"a": "a"}
+
+
+def test_segments_without_negatives_join_no_limit():
+    division = SegmentOrderStatistics(0.01).divide({"a": 2000, "b": 500, "c": 0}, dict.fromkeys("abc", 0.01))
+    assert (division.members, division.unproven) == ({"a": "a", "b": "b"}, ("c",))
+    pooled = SegmentOrderStatistics(0.01).divide({"a": 200, "b": 200, "c": 0}, dict.fromkeys("abc", 0.01))
+    assert (pooled.members, pooled.unproven) == ({"a": "others", "b": "others"}, ("c",))
+
+
+def test_values_are_split_in_the_order_given():
+    codes, values = np.random.default_rng(0).integers(-1, 5, 60), np.arange(60)
+    parts = split_by_code(values, codes, 6)
+    assert [part.tolist() for part in parts] == [values[codes == code].tolist() for code in range(6)]
+
+
+def test_tolerances_by_name():
+    named = {1.0: 0.1, "b": 0.2, "others": 0.3}
+    assert named_tolerances(named) == {"1": 0.1, "b": 0.2, "others": 0.3}
+    assert named_tolerances(0.05) == {"others": 0.05}
+    assert segment_tolerances(named, ["1", "b", "c"]) == {"1": 0.1, "b": 0.2, "c": 0.3}
+    assert [tolerance_of(name, named_tolerances(named)) for name in ("b", "c")] == [0.2, 0.3]
+    assert tolerance_of("c", {"a": 0.2, "b": 0.1}) == 0.1
+    with pytest.raises(ValueError, match="name that of a segment at least; got none"):
+        named_tolerances({})
+
+
+def test_of_many_names_a_few_are_shown():
+    assert shown_names(list("abcde")) == "'a', 'b', 'c', 'd', 'e'"
+    assert shown_names([f"s{i}" for i in range(1205)]) == "'s0', 's1', 's2', 's3', 's4' and 1,200 more"
 
 
 def test_labels_are_compared_as_texts():

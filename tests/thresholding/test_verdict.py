@@ -15,6 +15,7 @@ from taufpl.thresholding import (
     negatives_needed,
     negatives_to_settle,
     order_rank,
+    share_interval,
     share_lower_bound,
     tolerance_verdict,
 )
@@ -34,6 +35,13 @@ def test_the_lower_bound_solves_its_equation(x, n, delta):
         assert bound == 0.0
     else:
         assert float(tail_from(x, n, bound)) == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize(("hits", "n", "delta"), [(0, 10, 0.05), (10, 10, 0.05), (3, 17, 0.2), (80, 100, 0.05)])
+def test_share_interval_is_clopper_and_pearson(hits, n, delta):
+    low, high = share_interval(hits, n, delta)
+    assert low == pytest.approx(0.0 if hits == 0 else beta.ppf(delta / 2, hits, n - hits + 1), abs=1e-12)
+    assert high == pytest.approx(1.0 if hits == n else beta.ppf(1 - delta / 2, hits + 1, n - hits), abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 50, 298, 299, 1000, 5000])
@@ -60,6 +68,18 @@ def test_the_number_that_settles_is_the_smallest(x, n, tau, delta):
     assert needed > n
     verdicts = [quantile_verdict(x / n * total, total, tau, delta) for total in (needed - 1, needed)]
     assert verdicts == ["open", "kept" if x / n < tau else "broken"]
+
+
+def test_where_a_bound_is_the_tolerance_only_the_upper_one_settles():
+    """The lower bound must be above it; and what is open takes at least one negative more, whatever is rounded."""
+    for n in range(5, 200, 3):
+        for x in {1, 2, n // 4, n // 2, n - 1}:
+            lower, upper = share_lower_bound(x, n, 0.1), fpr_upper_bound(x, n, 0.1)
+            assert tolerance_verdict(x, n, upper, 0.1) == "kept"
+            assert negatives_to_settle(x, n, upper, 0.1) == n
+            for tau in (lower, np.nextafter(upper, 0)):
+                assert tolerance_verdict(x, n, tau, 0.1) == "open"
+                assert n < negatives_to_settle(x, n, tau, 0.1) <= n + 2
 
 
 def test_without_false_positives_it_is_the_number_that_a_guarantee_takes():

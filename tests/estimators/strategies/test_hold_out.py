@@ -14,7 +14,7 @@ from estimator_cases import two_clouds
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.estimators.strategies import Plan, held_out_size, snapped
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.thresholding import share_interval, simultaneous_ranks
+from taufpl.thresholding import simultaneous_ranks
 
 
 @cache
@@ -254,10 +254,3 @@ def test_training_rows_need_a_number(random_state):
     with pytest.raises(ValueError, match=r"random_state that is a number, got .* divides the rows anew"):
         TauFPLClassifier(0.05, random_state=random_state).training_rows(y)
     assert TauFPLClassifier(0.05, threshold="cross", random_state=random_state).training_rows(y) is None
-
-
-@pytest.mark.parametrize(("hits", "n", "delta"), [(0, 10, 0.05), (10, 10, 0.05), (3, 17, 0.2), (80, 100, 0.05)])
-def test_share_interval_is_clopper_and_pearson(hits, n, delta):
-    low, high = share_interval(hits, n, delta)
-    assert low == pytest.approx(0.0 if hits == 0 else stats.beta.ppf(delta / 2, hits, n - hits + 1), abs=1e-12)
-    assert high == pytest.approx(1.0 if hits == n else stats.beta.ppf(1 - delta / 2, hits + 1, n - hits), abs=1e-12)
