@@ -66,6 +66,28 @@ def test_backtracking_reaches_the_same():
     assert backtracking.primal == pytest.approx(spectral.primal, rel=2e-6)
 
 
+@pytest.mark.parametrize(("reg", "most"), [(0.1, 690), (1.0, 190)])
+@pytest.mark.parametrize("step", ["spectral", "backtracking"])
+def test_accelerated_takes_about_as_many_passes_as_ever(step, reg, most):
+    """Momentum, its restarts and the size of steps show in the number of passes: half as many again are too many."""
+    result = Accelerated(tol=1e-6, step=step).solve(make_problem(*make_data(), 25, reg))
+    assert result.converged
+    assert result.n_passes <= most
+
+
+@pytest.mark.parametrize(("k", "most"), [(1, 20), (200, 27), (10_000, 36)])
+def test_newton_takes_about_as_many_passes_as_ever(k, most):
+    result = Newton(tol=1e-6).solve(make_problem(*long_data(), k, 1e-5))
+    assert result.converged
+    assert result.n_passes <= most
+    assert result.n_projections <= 26
+
+
+@cache
+def long_data():
+    return make_data(500, 20_000, 20, shift=2.5)
+
+
 def hard_data(name):
     X, y = make_data(50, 200, 6)
     match name:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from solver_cases import QP_ERROR, assert_certified, make_data, make_problem, quadratic_program
 from taufpl.operators import as_operator
 from taufpl.problem import top_count
-from taufpl.solvers import Newton, solve_path
+from taufpl.solvers import Newton, Pace, Status, solve_path
 
 
 def wide_data(storage=np.asarray, d=1500, m=30, n=120):
@@ -101,6 +101,30 @@ def test_history_and_limits():
     assert early.n_iter == 2
     assert not early.converged
     assert problem.certify(early.coef, early.alpha, early.beta).gap == pytest.approx(early.gap)
+
+
+def test_the_pace_that_is_asked_for_is_kept_in_the_span_of_the_rows():
+    """A small first sigma is a cautious one: many steps. The pace of its own is quicker, and so is a bold one."""
+    X, y = wide_data()
+    paces = (Pace(1e-3, 0.1, ((1, 3.0),), 1.0, 3), Pace(3.0, 0.1, ((1, 10.0), (3, 3.0)), 1.5, 5), None)
+    results = [Newton(tol=1e-6, pace=pace).solve(make_problem(X, y, 13, 1e-4)) for pace in paces]
+    for result in results:
+        assert_certified(X, y, 13, 1e-4, result, 1e-6)
+    cautious, bold, own = (result.n_iter for result in results)
+    assert cautious >= 1.5 * bold
+    assert bold <= 7
+    assert 6 <= own <= 13
+
+
+def test_passes_in_the_span_of_the_rows_count():
+    X, y = wide_data()
+    problem = make_problem(X, y, 13, 0.1)
+    whole = Newton(tol=1e-9).solve(problem)
+    limit = 0.3 * whole.n_passes
+    part = Newton(tol=1e-9, max_passes=limit).solve(make_problem(X, y, 13, 0.1))
+    assert part.status is Status.MAX_PASSES
+    assert part.n_passes <= limit + 6  # the last step, the way back, and the certificate there
+    assert part.n_iter < whole.n_iter
 
 
 @pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sp.csr_array], ids=["C", "F", "csr"])
