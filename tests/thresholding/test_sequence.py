@@ -123,3 +123,77 @@ def test_too_few_negatives_say_how_many_it_takes():
         SequenceStatistic((0.01,)).choose_all(np.arange(300.0))
     (evidence,) = SequenceStatistic((0.01,), insufficient="infinite").choose_all(np.arange(300.0))
     assert evidence.threshold == np.inf
+    assert NegativeSequence(0.05).add(np.arange(300.0), (0.01,)).choose_all((0.01,), "infinite") == (evidence,)
+
+
+@pytest.mark.parametrize("taus", [(0.01,), (0.01, 0.1), (0.5,)])
+def test_whatever_the_parts_the_thresholds_are_those_of_all_negatives(taus):
+    rng, delta = np.random.default_rng(1), 0.05
+    scores = rng.normal(size=12_000)
+    for sizes in ([12_000], [9000, 3000], [300, 900, 1, 2000, 8799], [1500] * 8):
+        sequence = NegativeSequence(delta)
+        for part in np.split(scores, np.cumsum(sizes)[:-1]):
+            sequence = sequence.add(part, taus)
+        most = max(1000, math.ceil(2 * max(taus) * scores.size))
+        # Scores that the first parts let go are missing, and some more; never those that a threshold could be.
+        assert 0.9 * most < sequence.scores.size <= most
+        np.testing.assert_array_equal(sequence.scores, np.sort(scores[scores > sequence.floor]))
+        assert sequence.floor in scores or sequence.scores.size == scores.size
+        for tau, kept in zip(taus, sequence.choose_all(taus), strict=True):
+            rank = sequence_rank(scores.size, tau, delta / len(taus))
+            assert (kept.rank, kept.threshold) == (rank, np.sort(scores)[rank - 1])
+            assert (kept.n_negative, kept.n_false_positive) == (12_000, 12_000 - rank)
+            assert (kept.tau, kept.fpr_upper_bound, kept.delta) == (tau, tau, delta)
+    assert SequenceStatistic(taus, delta).n_needed == sequence_negatives_needed(taus[0], delta / len(taus))
+
+
+def test_no_more_than_100_000_scores_are_kept():
+    scores = np.random.default_rng(2).permutation(120_000).astype(float)
+    sequence = NegativeSequence(0.05)
+    for part in np.split(scores, 4):
+        sequence = sequence.add(part, (0.9,))
+    assert (sequence.n_negative, sequence.scores.size, sequence.floor) == (120_000, 100_000, 19_999.0)
+    (evidence,) = sequence.choose_all((0.9,))
+    assert evidence.rank < 20_000  # the threshold is the floor then, above the order statistic
+    assert (evidence.threshold, evidence.n_false_positive) == (19_999.0, 100_000)
+
+
+def test_negatives_count_once():
+    rng, taus = np.random.default_rng(3), (0.01,)
+    first, second = rng.normal(size=(2, 2000))
+    sequence = NegativeSequence(0.05).add(first, taus).add(second, taus)
+    assert len(sequence.added) == 2
+    for again in (first, second[::-1], rng.permutation(first)):
+        with pytest.raises(ValueError, match=r"very scores of negatives that were added before.* give new ones"):
+            sequence.add(again, taus)
+    # Of many tied scores others may well be the same, and a few scores are no proof.
+    for tied in (np.full(50, 2.0), np.repeat([1.0, 2.0, 3.0], 30), np.arange(9.0)):
+        assert NegativeSequence(0.05).add(tied, taus).add(tied, taus).n_negative == 2 * tied.size
+    with pytest.raises(ValueError, match=r"^these 20 negatives have the very scores"):
+        NegativeSequence(0.05).add(np.r_[np.inf, np.arange(19.0)], taus).add(np.r_[np.inf, np.arange(19.0)], taus)
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "refused"),
+    [
+        (np.arange(100.0), np.r_[np.arange(9.0), 0.5], "9 of the 10 highest"),
+        (np.arange(100.0), np.r_[np.arange(8.0), 0.5, 1.5], None),
+        (np.arange(100.0), np.arange(9.0), None),  # of nine it may be chance
+        (np.arange(9.0), np.r_[np.arange(9.0), 0.5], None),
+        (np.arange(10.0), np.r_[np.arange(9.0), 0.5], "9 of the 10 highest"),
+        (np.arange(100.0), np.arange(50.0) + 1e-9, "50 of the 50 highest"),  # summed in another order
+        (np.arange(100.0), np.arange(50.0) + 1e-3, None),
+        (np.r_[0.0, np.arange(99.0)], np.arange(50.0), "50 of the 50 highest"),  # 99 different ones of 100
+        (np.r_[0.0, 1.0, np.arange(98.0)], np.arange(50.0), None),
+        (np.r_[np.arange(99.0), np.inf], np.arange(50.0), None),
+        (np.full(20, 5.0), np.r_[np.full(19, 5.0), 1.0], None),
+        (np.arange(100.0) / 100 - 7, np.arange(5.0, 60.0) / 100 - 7, "55 of the 55 highest"),
+    ],
+)
+def test_parts_of_what_is_known_are_refused_where_that_cannot_be_chance(known, new, refused):
+    sequence = NegativeSequence(0.05).add(known, (0.01,))
+    if refused is None:
+        assert sequence.add(new, (0.01,)).n_negative == known.size + new.size
+    else:
+        with pytest.raises(ValueError, match=f"{refused} of these negatives have the very scores"):
+            sequence.add(new, (0.01,))

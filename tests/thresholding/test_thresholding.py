@@ -108,6 +108,17 @@ def test_order_rank_decides_exact_ties_and_their_neighbours(n, j):
     assert order_rank(n, 0.5, lower) == (n - j + 1 if j else None)
 
 
+def test_a_tail_that_is_too_long_for_whole_numbers_counts_as_beyond_delta():
+    """So close to delta that floats cannot tell: whole numbers still can for 2,400 negatives, not for 2,600."""
+    for n, is_decided in ((2400, True), (2600, False)):
+        j = 15
+        delta = float(exact_tail(n, 0.01, j))
+        near = 1e-12 * delta
+        assert order_rank(n, 0.01, delta + near) == (n - j if is_decided else n - j + 1)
+        assert order_rank(n, 0.01, delta - near) == n - j + 1
+        assert order_rank(n, 0.01, 1.001 * delta) == n - j
+
+
 @given(st.integers(1, 100), SHARES, SHARES)
 def test_order_rank_bounds_the_tail_and_no_lower_rank_does(n, tau, delta):
     rank = order_rank(n, tau, delta)
