@@ -4,6 +4,12 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 TEST_JOBS ?= 2
+# Versions that the tests passed with; `CONSTRAINTS=` takes the newest. For pip wherever it is called, builds included.
+CONSTRAINTS ?= constraints.txt
+ifneq ($(CONSTRAINTS),)
+export PIP_CONSTRAINT := $(CONSTRAINTS)
+export PIP_BUILD_CONSTRAINT := $(CONSTRAINTS)
+endif
 
 VENV := .venv
 ifeq ($(OS),Windows_NT)
@@ -22,16 +28,17 @@ PACKAGE := $(if $(wildcard $(LINKED)),$(LINKED),$(READY))
 comma := ,
 
 # Directories are listed too: their time changes when a file is removed.
-SOURCES := pyproject.toml meson.build $(shell find src -name __pycache__ -prune -o \
+SOURCES := pyproject.toml meson.build $(CONSTRAINTS) $(shell find src -name __pycache__ -prune -o \
 	\( -type d -o -name '*.py' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' \
 	-o -name '*.c' -o -name '*.h' -o -name '*.gz' -o -name '*.rst' -o -name '*.json' -o -name '*.html' \
 	-o -name '*.css' -o -name '*.js' -o -name meson.build -o -name py.typed \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-one dev lint format bench docs figures clean
+.PHONY: help demo test test-all test-one test-latest test-rounding test-processors mutants constraints dev lint format bench docs \
+	figures clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # $(call install,what is installed,arguments of pip): one line on the screen, the rest in a log that a failure shows.
 define install
@@ -53,7 +60,7 @@ $(READY): $(SOURCES) | $(BIN)/python
 	@mv $@.new $@
 
 # pip leaves the package that is there alone, however it was installed, and adds what the extra names.
-$(TEST_READY) $(DEV_READY) $(DOCS_READY): pyproject.toml | $(PACKAGE)
+$(TEST_READY) $(DEV_READY) $(DOCS_READY): pyproject.toml $(CONSTRAINTS) | $(PACKAGE)
 	$(call install,what the extra $(patsubst .ready-%,%,$(notdir $@)) names,"taufpl[$(patsubst .ready-%,%,$(notdir $@))]")
 	@touch $@
 
@@ -61,7 +68,7 @@ $(TEST_READY) $(DEV_READY) $(DOCS_READY): pyproject.toml | $(PACKAGE)
 # They are found by their paths, so that nothing needs to be activated.
 $(LINKED): export PATH := $(CURDIR)/$(BIN):$(PATH)
 $(LINKED): export CYTHON := $(CURDIR)/$(BIN)/cython
-$(LINKED): pyproject.toml | $(BIN)/python
+$(LINKED): pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(call install,the tools that compile,"meson-python>=0.20" "Cython>=3.1" ninja)
 	$(call install,taufpl linked to src with all that tests and linters need,--no-build-isolation --editable ".[dev]")
 	@rm -f $(READY)
@@ -71,7 +78,7 @@ demo: $(READY) ## Six ways to screen mail at a tolerance of 1 %: a table, pictur
 	$(BIN)/taufpl demo
 
 # Thousands of small fits: threads of OpenMP and BLAS would wait for each other, and on a busy machine that costs minutes.
-test test-all test-one: export OMP_WAIT_POLICY := passive
+test test-all test-one test-rounding test-processors: export OMP_WAIT_POLICY := passive
 test test-all test-one: export OMP_NUM_THREADS ?= 1
 test test-all test-one: export OPENBLAS_NUM_THREADS ?= 1
 test: PYTEST_MARKS := -m "not slow"
@@ -84,6 +91,27 @@ test: ## Run the tests but for the slow ones, and the examples in documentation 
 test-all: ## Run all tests and examples
 test-one: $(LINKED) ## Run the tests of FILE=tests/... on src as it is, in seconds
 	$(BIN)/python -m pytest -q $(FILE) $(PYTEST_ARGS)
+
+test-latest: ## Run the quick tests with the newest versions of everything, in an environment of their own
+	rm -rf .venv-latest
+	$(MAKE) test VENV=.venv-latest CONSTRAINTS=
+
+test-rounding: $(READY) $(TEST_READY) ## Run the tests that look at rounding with two further kernels of OpenBLAS
+	$(BIN)/python tools/processors.py --rounding --jobs $(TEST_JOBS)
+
+test-processors: $(READY) $(TEST_READY) ## Run all tests as on five kinds of processors, with one to four threads: an hour
+	$(BIN)/python tools/processors.py --jobs $(TEST_JOBS)
+
+mutants: $(READY) $(TEST_READY) ## Change PACKAGE=thresholding at SAMPLE=40 places, and see whether its tests notice
+	$(call install,what changes code at random,cosmic-ray coverage)
+	$(BIN)/python tools/mutants.py $(PACKAGE) --sample $(or $(SAMPLE),40) --seed $(or $(SEED),0)
+
+# uv resolves for all versions of Python and all systems at once. Write the file anew, run the tests, then commit it.
+constraints: $(BIN)/python ## Write constraints.txt anew, with the newest versions of everything
+	$(BIN)/python -m pip install --disable-pip-version-check -q uv
+	printf '%s\n' 'meson-python>=0.20' 'Cython>=3.1' ninja cosmic-ray coverage torch==2.13.0 | $(BIN)/uv pip compile \
+		--universal --python-version 3.11 --extra dev --extra docs --upgrade --no-annotate --no-header \
+		--no-emit-index-url --quiet --output-file constraints.txt pyproject.toml -
 
 dev: $(LINKED) ## Link .venv to src, so that pytest sees an edit at once
 
@@ -108,5 +136,5 @@ figures: $(PACKAGE) $(DOCS_READY) ## Draw the pictures of docs/mathematics.md an
 	$(BIN)/python docs/figures/make_figures.py
 
 clean: ## Remove everything that the other targets made
-	rm -rf $(VENV) docs/_build docs/auto build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-latest docs/_build docs/auto build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

@@ -26,6 +26,14 @@ settings.load_profile(PROFILE)
 LONG = ("cluster", "browser", "gallery", "statistics", "slow")
 # Checks of scikit-learn that others repeat in a harder form: on sparse arrays, on read-only rows of single precision.
 REPEATED = ("check_estimator_sparse_matrix", "check_classifiers_train(readonly_memmap=True)")
+# Where tests compare sums that BLAS or NumPy add up in several ways.
+ROUNDING = tuple(
+    f"tests/{name}"
+    for name in (
+        *("baselines", "estimators/remote", "house/test_golden.py", "inspection", "kernels", "operators", "problem"),
+        *("projection/remote", "solvers"),
+    )
+)
 # Files of long tests that share nothing.
 ALONE = ("test_guarantee.py", "test_properties.py", "test_docs.py")
 
@@ -48,10 +56,12 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the tests of the cluster, and begin with long tests where processes share them."""
+    """Mark tests of the cluster and those that look at rounding; begin with long ones where processes share them."""
     for item in items:
         if "cluster" in item.fixturenames:
             item.add_marker("cluster")
+        if item.nodeid.startswith(ROUNDING):
+            item.add_marker("rounding")
         if any(name in item.name for name in REPEATED):
             item.add_marker("slow")
     if hasattr(config, "workerinput"):

@@ -268,6 +268,7 @@ def test_a_broken_tolerance_is_an_exit_code(place, tmp_path):
     assert "ALARM" in succeed("monitor", place / "quick.skops", tmp_path / "drift.csv", code=3).out
 
 
+@pytest.mark.rounding
 def test_recalibrate_mends_what_has_drifted(place, tmp_path):
     drifted = frame(2)
     drifted[NAMES] += 2.0
