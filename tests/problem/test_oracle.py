@@ -16,6 +16,7 @@ from taufpl.problem import (
     conjugate_gradients,
     estimated_diagonal,
 )
+from working_set_cases import assert_describes, direction_of
 
 
 def psi(oracle, coef):
@@ -281,26 +282,5 @@ def test_the_working_set_is_nearest_to_a_change_of_class(size):
     np.testing.assert_allclose(found.negative_scores, down[negative], atol=1e-13)
     np.testing.assert_allclose(found.rows.matvec(step), np.r_[up[positive], down[negative]], atol=1e-13)
     np.testing.assert_array_equal(found.centre, oracle.centre[negative])
-    held = [np.setdiff1d(np.flatnonzero(x), y) for x, y in zip(classes, (positive, negative, negative), strict=True)]
-    assert (found.active.moments.count, found.free.moments.count, found.n_capped) == tuple(map(len, held))
-    total = found.rows.rmatvec(np.r_[found.alpha, -found.beta])
-    rows = (X[y > 0][held[0]], X[y < 0][held[1]], X[y < 0][held[2]])
-    targets = (alpha0[held[0]], beta0[held[1]], beta0[held[2]])
-    for part, own, target in zip((found.active, found.free), rows, targets, strict=False):
-        if len(own):
-            np.testing.assert_allclose(part.moments.mean, own.mean(axis=0), atol=1e-12)
-            assert part.target == pytest.approx(target.mean(), rel=1e-12)
-            at = part.target_at(step) - part.target
-            assert at == pytest.approx(part.rate * (own @ step).mean(), rel=1e-10)
-    if len(held[2]):
-        np.testing.assert_allclose(found.capped_mean, rows[2].mean(axis=0), atol=1e-12)
-        assert found.capped_target == pytest.approx(targets[2].mean(), rel=1e-12)
-    total += found.active.dual_direction - found.free.dual_direction - now.cap * found.n_capped * found.capped_mean
-    np.testing.assert_allclose(total, oracle.point.dual_direction, atol=1e-10)
-    # Entries of held rows follow their scores, so that their sum does: sum_i (a_i + rate x_i . delta - shift) x_i.
-    for part, own, target, threshold in zip((found.active, found.free), rows, targets, (u, now.mu), strict=False):
-        moved = own.T @ (target - threshold + part.rate * (own @ step) - 0.1)
-        np.testing.assert_allclose(part.direction_at(step, 0.1) + np.zeros(5), moved, atol=1e-10)
-        constant, slope, by_shift = part.along(up_step := rng.normal(size=5), step)
-        expected = up_step @ (own.T @ (target - threshold + part.rate * (own @ (step + 0.3 * up_step)) - 0.1))
-        assert constant + 0.3 * slope + 0.1 * by_shift == pytest.approx(expected, rel=1e-9, abs=1e-10)
+    assert_describes(found, X, y, classes, (alpha0, beta0), (positive, negative), step)
+    np.testing.assert_allclose(direction_of(found), oracle.point.dual_direction, atol=1e-10)
