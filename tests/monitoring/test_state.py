@@ -86,12 +86,51 @@ def good_state():
         (["event_names"], ["7", "7"], "an event twice"),
         (["event_names"], ["[]", "7"], "events that are no texts or numbers"),
         (["event_flags"], [True], "events that do not fit their flags"),
+        (["event_names"], ["NaN", "7"], "events that are no texts or numbers"),
+        (["stream", "change_at"], 2001, "change_at outside its negatives"),
+        (["stream", "stride"], 0, "a stride that is no power of 2"),
+        (["stream", "stride"], 2**54, "a stride that is no power of 2"),
+        (["stream", "points", 5], 8, "points out of their order"),
+        (["stream", "points", 0], 0, "points out of their order"),
+        (["stream", "points", -1], 2001, "points out of their order"),
+        (["stream", "point_states", 100, "n_false"], 2000, "a change detector that is ahead of its negatives"),
+        (["stream", "point_states", 100, "n_seen"], 1500, "a change detector that is ahead of its negatives"),
+        (["stream", "change", "n_seen"], 2001, "a change detector that is ahead of its negatives"),
+        (["stream", "change", "n_seen"], 0, "a change detector (that is ahead of its negatives|of another size)"),
     ],
 )
 def test_states_that_no_monitor_can_have_are_refused(path, value, match):
     state = copy.deepcopy(good_state())
     change(state, path, value)
     with pytest.raises(ValueError, match=match):
+        FPRMonitor.from_dict(state)
+
+
+def test_states_at_the_border_are_taken():
+    first = FPRMonitor(1e-6, run_length=1e7)
+    assert first.update(True)
+    one = through_json(first)
+    assert (one.alarm_at, one.change_at, one.n_seen, one.n_false_alarms) == (1, first.change_at, 1, 1)
+    full = FPRMonitor()
+    full.update(np.arange(1024) % 2)
+    assert len(full.history.n_seen) == 1024
+    assert through_json(full).to_dict() == full.to_dict()
+    far = FPRMonitor()
+    far.update_counts(0, 2**53)
+    assert through_json(far).n_seen == 2**53
+    far.update_counts(0, 1)
+    with pytest.raises(ValueError, match="more than can be counted"):
+        through_json(far)
+    wide = copy.deepcopy(good_state())
+    wide["stream"]["stride"] = 2**53
+    assert FPRMonitor.from_dict(wide).n_seen == 2002
+    many = FPRMonitor()
+    many.update(np.zeros(10_500), [None if n % 3 else n for n in range(10_500)])
+    assert through_json(many).to_dict() == many.to_dict()
+    state = many.to_dict()
+    state["event_names"].append("20000")
+    state["event_flags"].append(False)
+    with pytest.raises(ValueError, match="events that do not fit their flags"):
         FPRMonitor.from_dict(state)
 
 
@@ -134,6 +173,73 @@ def test_segments_that_come_later_share_what_is_left():
     kept = math.prod(1 - each.delta for each in watch.monitors.values())
     assert kept == pytest.approx(0.975, rel=1e-12)
     assert through_json(watch).to_dict() == watch.to_dict()
+
+
+@pytest.mark.parametrize("run_length", [None, 4000, math.inf])
+def test_what_each_monitor_gets_of_delta_and_of_the_run_length(run_length):
+    d, flags = 0.1, np.zeros(60, bool)
+
+    def settings(watch):
+        return {name: (each.tau, round(each.delta, 12), each.run_length) for name, each in watch.monitors.items()}
+
+    def expected(tau, weight):
+        usual = 5000 / tau if run_length is None else run_length
+        return tau, round(1 - (1 - d) ** weight, 12), 2 * usual
+
+    taus = {"a": 0.02, "b": 0.01, "others": 0.03}
+    known = SegmentMonitor(taus, 2 * d, run_length, ["b", "a", "others"])
+    assert known.segments == ("a", "b")
+    assert list(known.monitors) == ["a", "b"]
+    known.update(flags[:4], ["z", "b", "y", ""])
+    assert settings(known) == {name: expected(taus[name], 1 / 3) for name in ("a", "b", "others")}
+    assert [each.n_seen for each in known.monitors.values()] == [0, 1, 3]
+    assert (known.whole.tau, round(known.whole.delta, 12), known.whole.run_length) == expected(0.03, 1)
+    later = SegmentMonitor({"a": 0.02, "b": 0.01}, 2 * d, run_length)
+    later.update(flags, [*"cab", *map(str, range(57))])
+    found = list(settings(later).items())
+    for k, (name, tau) in enumerate({"c": 0.01, "a": 0.02, "b": 0.01}.items(), start=1):
+        assert found[k - 1] == (name, expected(tau, 1 / (k * (k + 1))))
+    assert found[48] == ("45", expected(0.01, 1 / (49 * 50)))
+    assert found[49:] == [("others", expected(0.01, 1 / 50))]
+    for watch in (known, later):
+        assert settings(through_json(watch)) == settings(watch)
+        assert through_json(watch).run_length == watch.run_length
+
+
+def test_a_signal_of_one_is_a_signal_of_all():
+    rng = np.random.default_rng(5)
+    flags = {0: rng.random(20_000) < 0.003, 1: rng.random(20_000) < 0.003}
+    segment = np.repeat(["a", "b"], 20_000)
+    watch = SegmentMonitor(0.01, run_length=2000, segments=["a", "b"])
+    watch.update(np.concatenate([flags[0], flags[1]]), segment)
+    assert (watch.alarm, watch.change, watch.raised) == (False, False, [])
+    watch.update(np.ones(3, bool), ["b"] * 3)
+    for _ in range(20):
+        if watch.monitors["b"].change:
+            break
+        watch.update([True], "b")
+    assert (watch.monitors["b"].change, watch.monitors["b"].alarm, watch.monitors["a"].change) == (True, False, False)
+    assert (watch.change, watch.alarm, watch.raised) == (True, False, ["b"])
+    # Each segment at its own tolerance, and the whole at the loosest: nothing but the whole has been left by much.
+    spread = SegmentMonitor(0.01, run_length=1000)
+    for place in range(40):
+        spread.update([True], f"s{place}")
+        if spread.whole.change:
+            break
+    assert (spread.change, spread.raised) == (True, [])
+    assert spread.whole.alarm == spread.alarm
+    assert "all segments: FPRMonitor(tau=0.01" in repr(spread)
+    assert "\n  s0: FPRMonitor(tau=0.01" in repr(spread)
+
+
+def test_an_event_counts_once_in_each_of_its_segments():
+    watch = SegmentMonitor(0.01)
+    watch.update([0, 1, 1, 0, 1], list("aabba"), [1, 1, 1, 2, 1])
+    watch.update([0, 1], list("bb"), [1, 2])
+    assert (watch.whole.n_seen, watch.whole.n_false_alarms) == (2, 2)
+    assert [(name, each.n_seen, each.n_false_alarms) for name, each in watch.monitors.items()] == [
+        ("a", 1, 1), ("b", 2, 2),
+    ]  # fmt: skip
 
 
 @pytest.mark.statistics
