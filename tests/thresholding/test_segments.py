@@ -159,7 +159,7 @@ def test_limits_stay_what_they_were_for_further_negatives():
     later = division.choose(scores, division.places(names)[of])
     for evidence, rule, mine in zip(later.evidence, division.rules, (of == 0, (of == 1) | (of == 2)), strict=True):
         assert evidence == rule.choose(scores[mine])
-    assert later.unproven == division.unproven
+    assert (later.unproven, later.column, later.is_number) == (division.unproven, None, False)
     # With infinite the others get no alarms, however many they are.
     nobody = found.division("infinite", []).choose(scores, division.places(names)[of])
     assert [each.threshold for each in nobody.evidence] == [later.evidence[0].threshold, np.inf]

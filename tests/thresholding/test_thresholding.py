@@ -35,8 +35,8 @@ SHARES = st.floats(0.001, 0.999)
 
 def exact_tail(n, tau, j):
     """P(Binomial(n, tau) <= j) in rational numbers, for the float tau as it is."""
-    p = Fraction(tau)
-    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(j + 1))
+    p, q = Fraction(tau).as_integer_ratio()
+    return Fraction(sum(math.comb(n, i) * p**i * (q - p) ** (n - i) for i in range(j + 1)), q**n)
 
 
 def exact_rank(n, tau, delta):
