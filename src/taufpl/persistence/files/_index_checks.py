@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import BaseEnsemble, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    BaseEnsemble,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.tree import BaseDecisionTree
 
@@ -23,9 +29,9 @@ _TWISTER, _PHILOX = 624, 4
 def check_indices(model: Any) -> None:
     """Hold every index that compiled code would follow against what it points into.
 
-    These are the indices of trees and ensembles of them, gradient-boosted trees, support vectors, sparse matrices and
-    generators of random numbers. An estimator that has not been fitted, such as one that is cloned, has none. An index
-    that points outside is a ModelFileError.
+    These are the indices of trees and ensembles of them, gradient-boosted trees, support vectors, labels of neighbours,
+    sparse matrices and generators of random numbers. An estimator that has not been fitted, such as one that is cloned,
+    has none. An index that points outside is a ModelFileError.
     """
     for part in _objects(model):
         if f"{type(part).__module__}.{type(part).__name__}" == TREE:
@@ -44,6 +50,8 @@ def check_indices(model: Any) -> None:
             _check_support(part)
         elif isinstance(part, KernelScorer):
             _check_expansion(part)
+        elif hasattr(part, "_fit_X"):
+            _check_neighbours(part)
 
 
 def _objects(model: Any) -> Iterator[Any]:
@@ -88,8 +96,16 @@ def _check_tree(tree: Any) -> None:
 
 
 def _check_ensemble(model: Any) -> None:
-    """Trees of an ensemble are not asked again how many features they want; some get a part of the columns."""
-    trees = np.ravel(np.asarray(model.estimators_, dtype=object))
+    """Trees of an ensemble are not asked again how many features they want; some get a part of the columns.
+
+    Gradient boosting adds each tree of a row of them to a sum of its own; of two classes, as of numbers, there is one.
+    """
+    estimators = np.asarray(model.estimators_, dtype=object)
+    if isinstance(model, GradientBoostingClassifier | GradientBoostingRegressor):
+        n_sums = getattr(model, "n_trees_per_iteration_", 1)
+        if estimators.ndim != 2 or not estimators.shape[1] == n_sums == 1:
+            raise ModelFileError("a boosted model in it has more or fewer trees side by side than sums")
+    trees = np.ravel(estimators)
     columns = getattr(model, "estimators_features_", None)
     if columns is None or model._max_features == model.n_features_in_:
         counts = [model.n_features_in_] * len(trees)
@@ -112,7 +128,9 @@ def _check_boosted(model: Any) -> None:
         for side in ("left", "right"):
             check_children(nodes[side][inner].astype(np.int64), inner, len(nodes))
         check_features(nodes["feature_idx"][inner], model.n_features_in_)
-        if np.any(nodes["bitset_idx"][inner][nodes["is_categorical"][inner] == 1] >= len(bitsets)):
+        by_set = nodes[inner][nodes["is_categorical"][inner] != 0]
+        has_sets = np.asarray(model._bin_mapper.is_categorical_, dtype=bool)[by_set["feature_idx"]]
+        if np.any(by_set["bitset_idx"] >= len(bitsets)) or not np.all(has_sets):
             raise ModelFileError("a boosted tree in it asks for a set of categories that is not there")
 
 
@@ -123,13 +141,19 @@ def _check_support(model: Any) -> None:
     n_classes = len(model.classes_) if hasattr(model, "classes_") else 2
     # A detector has vectors of one kind, and what stands in the second place of its counts means nothing.
     total = counts.sum() if hasattr(model, "classes_") else counts[0]
+    n_pairs = n_classes * (n_classes - 1) // 2
     sound = (
         counts.shape == (n_classes,)
         and bool(np.all(counts >= 0))
         and int(total) == vectors.shape[0] == duals.shape[1] == len(model.support_)
         and duals.shape[0] == n_classes - 1
-        and np.size(model._intercept_) == n_classes * (n_classes - 1) // 2
+        and np.size(model._intercept_) == n_pairs
+        and all(np.size(part) in (0, n_pairs) for part in (model._probA, model._probB))
         and vectors.shape[1] == model.n_features_in_
+        # Entries are counted through, in sparse matrices too, and places of rows are followed in such a kernel alone.
+        and duals.size == duals.shape[0] * duals.shape[1]
+        and isinstance(model.kernel, str)
+        and model.kernel != "precomputed"
     )
     if not sound:
         raise ModelFileError("the support vectors in it do not fit their coefficients")
@@ -147,6 +171,17 @@ def _check_expansion(model: Any) -> None:
         sound = support.dtype.kind == "i" and 0 <= support.min() <= support.max() < model.n_features_in_
     if not sound:
         raise ModelFileError("the rows of a kernel model in it do not fit their weights")
+
+
+def _check_neighbours(model: Any) -> None:
+    """Rows that new ones are compared with have their columns, and one label each that is there."""
+    rows, labels = model._fit_X, getattr(model, "_y", None)
+    _check_n_features(rows.shape[1], model.n_features_in_)
+    if hasattr(model, "classes_") and np.ndim(labels) == 1:
+        # Several labels a row are followed by NumPy, which looks.
+        inside = (labels >= 0) & (labels < len(model.classes_))
+        if len(labels) != rows.shape[0] or not np.all(inside):
+            raise ModelFileError("the labels of neighbours in it do not fit their rows")
 
 
 def _check_sparse(matrix: Any) -> None:

@@ -1,0 +1,320 @@
+"""Parts of a file that compiled code would follow anywhere: one that points outside itself is not loaded."""
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+)
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.svm import SVC, SVR, OneClassSVM
+from sklearn.tree import DecisionTreeClassifier
+
+from persistence_cases import X, Y
+from taufpl import KernelTauFPLRanker, TauFPLRanker
+from taufpl.exceptions import ModelFileError
+from taufpl.persistence import load_model, save_model
+
+ROWS, LABELS = X[:200], Y[:200]
+THREE = np.arange(200) % 3
+LEVELS = np.column_stack([np.arange(200) % 5, ROWS[:, 1:]])
+RANKER = TauFPLRanker(0.05).fit(ROWS, LABELS)
+
+
+PARTS = {
+    "tree": lambda: DecisionTreeClassifier(max_depth=3).fit(ROWS, LABELS),
+    "forest": lambda: RandomForestClassifier(3, max_depth=2, random_state=0).fit(ROWS, LABELS),
+    "gradient boosting": lambda: GradientBoostingClassifier(n_estimators=3).fit(ROWS, LABELS),
+    "boosted sums": lambda: GradientBoostingRegressor(n_estimators=2).fit(ROWS, ROWS[:, 0]),
+    "adaptive boosting": lambda: AdaBoostClassifier(n_estimators=2).fit(ROWS, LABELS),
+    "bagging": lambda: BaggingClassifier(n_estimators=2, max_features=3, random_state=0).fit(ROWS, LABELS),
+    "isolation": lambda: IsolationForest(n_estimators=2, random_state=0).fit(ROWS),
+    "isolation by columns": lambda: IsolationForest(n_estimators=2, max_features=2, random_state=0).fit(ROWS),
+    "boosting": lambda: HistGradientBoostingClassifier(
+        max_iter=2, max_leaf_nodes=4, min_samples_leaf=5, categorical_features=[0]
+    ).fit(LEVELS, LEVELS[:, 0] % 2 == 1),
+    "boosted regression": lambda: HistGradientBoostingRegressor(max_iter=2, max_leaf_nodes=4).fit(ROWS, ROWS[:, 0]),
+    "support": lambda: SVC().fit(ROWS, LABELS),
+    "support of three": lambda: SVC().fit(ROWS, THREE),
+    "support of one": lambda: OneClassSVM().fit(ROWS),
+    "support of a regression": lambda: SVR().fit(ROWS, LABELS),
+    "support of sparse rows": lambda: SVC().fit(sparse.csr_matrix(ROWS), LABELS),
+    "neighbours": lambda: KNeighborsClassifier(algorithm="brute", metric="manhattan").fit(ROWS, LABELS),
+    "neighbours of two labels": lambda: KNeighborsClassifier(algorithm="brute").fit(ROWS, np.c_[LABELS, THREE]),
+    "neighbours of a regression": lambda: KNeighborsRegressor(algorithm="brute").fit(ROWS, LABELS),
+    "not fitted": lambda: [
+        KNeighborsClassifier(),
+        SVC(),
+        HistGradientBoostingClassifier(),
+        GradientBoostingClassifier(),
+        KernelTauFPLRanker(),
+    ],
+    "kernel": lambda: KernelTauFPLRanker(0.05, n_components=20, random_state=0).fit(ROWS, LABELS),
+    "kernel by place": lambda: KernelTauFPLRanker(0.05, kernel="precomputed").fit(ROWS @ ROWS.T, LABELS),
+    "sparse": lambda: sparse.csr_array(np.eye(3)),
+    "old generator": lambda: np.random.RandomState(0),
+    "philox": lambda: np.random.Generator(np.random.Philox(0)),
+    "pcg": lambda: np.random.Generator(np.random.PCG64(0)),
+}
+made = cache(lambda name: PARTS[name]())
+
+
+def travelled(part, path):
+    """What becomes of an object that hangs on a model, where nothing but the walk through all of it comes."""
+    save_model(copy.copy(RANKER).set_params(callback=part), path)
+    return load_model(path).model.callback
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_sound_parts_are_loaded(name, tmp_path):
+    part = made(name)
+    again = travelled(part, tmp_path / "model.skops")
+    assert type(again) is type(part)
+    if hasattr(part, "predict") and hasattr(part, "classes_"):
+        rows = ROWS @ ROWS.T if name == "kernel by place" else LEVELS if name == "boosting" else ROWS
+        rows = sparse.csr_matrix(rows) if "sparse" in name else rows
+        np.testing.assert_array_equal(again.predict(rows), part.predict(rows))
+
+
+def nodes(place=None, tree=lambda part: part, **changes):
+    """A change of the nodes of a tree of scikit-learn; functions get the number of the node that is changed."""
+
+    def change(part):
+        holder = tree(part)
+        state = holder.tree_.__getstate__()
+        split = np.flatnonzero(state["nodes"]["left_child"] != -1)
+        node = split[-1] if place is None else place
+        state["nodes"] = state["nodes"].copy()
+        for field, value in changes.items():
+            state["nodes"][field][node] = value(node, len(state["nodes"])) if callable(value) else value
+        holder.tree_.__setstate__(state)
+
+    return change
+
+
+def boosted(field, value, *, is_categorical=None):
+    """A change of a field of the last node of a boosted tree that is no leaf, or of the last that asks for a set."""
+
+    def change(part):
+        predictor = part._predictors[-1][0]
+        chosen = predictor.nodes["is_leaf"] == 0
+        if is_categorical is not None:
+            chosen &= predictor.nodes["is_categorical"] == is_categorical
+        node = np.flatnonzero(chosen)[-1]
+        predictor.nodes[field][node] = value(node, len(predictor.nodes)) if callable(value) else value
+
+    return change
+
+
+def attributes(**changes):
+    """A change of attributes: functions of what stands there."""
+
+    def change(part):
+        for name, value in changes.items():
+            setattr(part, name, value(getattr(part, name)))
+
+    return change
+
+
+def state_of(generator, **changes):
+    state = generator.bit_generator.state if hasattr(generator, "bit_generator") else generator.get_state(legacy=False)
+    for name, value in changes.items():
+        (state if name in state else state["state"])[name] = value
+    if hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+def first(array, value):
+    array = array.copy()
+    array[0] = value
+    return array
+
+
+def wider(estimators):
+    return np.hstack([estimators, estimators])
+
+
+def bitsets(change):
+    def apply(part):
+        part._predictors[-1][0].raw_left_cat_bitsets = change(part._predictors[-1][0].raw_left_cat_bitsets)
+
+    return apply
+
+
+def without_nodes(part):
+    part._predictors[-1][0].nodes = part._predictors[-1][0].nodes[:0]
+
+
+def categorical_number(part):
+    """A split of a number that asks for a set: what is known of categories holds nothing for its feature."""
+    predictor = part._predictors[-1][0]
+    node = np.flatnonzero((predictor.nodes["is_leaf"] == 0) & (predictor.nodes["is_categorical"] == 0))[-1]
+    predictor.nodes["is_categorical"][node] = 1
+    predictor.nodes["bitset_idx"][node] = 0
+
+
+BACK, FEATURE = "points outside itself, or back", "asks for a feature that is not there"
+CHILD, SETS, SET = "single child, or no node", "no node, or sets of categories", "asks for a set of categories"
+SUPPORT, KERNEL, PLACE = (
+    "support vectors in it do not fit",
+    "rows of a kernel model in it do not fit",
+    "outside its state",
+)
+NEIGHBOURS = "labels of neighbours in it do not fit"
+FEATURES = r"wants \d features where it would get \d"
+
+# Each is one step from what is sound, so that every border of every check is held.
+UNSOUND = [
+    ("tree", nodes(left_child=lambda node, count: node), BACK),
+    ("tree", nodes(right_child=lambda node, count: node), BACK),
+    ("tree", nodes(left_child=lambda node, count: count), BACK),
+    ("tree", nodes(right_child=lambda node, count: count), BACK),
+    ("tree", nodes(left_child=-2), BACK),
+    ("tree", nodes(feature=4), FEATURE),
+    ("tree", nodes(feature=-1), FEATURE),
+    ("tree", nodes(left_child=-1), CHILD),
+    ("tree", nodes(right_child=-1), CHILD),
+    ("tree", attributes(n_features_in_=lambda count: count - 1), FEATURES),
+    ("forest", nodes(tree=lambda part: part.estimators_[-1], right_child=lambda node, count: count), BACK),
+    ("gradient boosting", nodes(tree=lambda part: part.estimators_[-1, 0], left_child=lambda node, count: node), BACK),
+    ("bagging", nodes(tree=lambda part: part.estimators_[-1], feature=3), FEATURE),
+    *((name, attributes(n_features_in_=lambda count: count + 1), FEATURES) for name in ("forest", "gradient boosting")),
+    ("isolation", attributes(n_features_in_=lambda count: count - 1, _max_features=lambda count: count - 1), FEATURES),
+    ("isolation by columns", attributes(estimators_features_=lambda each: [[0, 1], [0, 1, 2]]), FEATURES),
+    ("isolation by columns", attributes(_max_features=lambda count: 4), FEATURES),
+    ("bagging", attributes(estimators_features_=lambda each: [each[0], each[1][:2]]), FEATURES),
+    ("gradient boosting", attributes(estimators_=wider), "trees side by side"),
+    ("gradient boosting", attributes(n_trees_per_iteration_=lambda count: 0), "trees side by side"),
+    ("gradient boosting", attributes(estimators_=wider, n_trees_per_iteration_=lambda count: 2), "trees side by side"),
+    ("gradient boosting", attributes(estimators_=np.ravel), "trees side by side"),
+    ("boosted sums", attributes(estimators_=wider), "trees side by side"),
+    ("boosting", boosted("left", lambda node, count: node), BACK),
+    ("boosting", boosted("right", lambda node, count: node), BACK),
+    ("boosting", boosted("left", lambda node, count: count), BACK),
+    ("boosting", boosted("right", lambda node, count: count), BACK),
+    ("boosting", boosted("right", 2**32 - 1), BACK),
+    ("boosting", boosted("feature_idx", 4), FEATURE),
+    ("boosting", boosted("feature_idx", -1), FEATURE),
+    ("boosting", boosted("bitset_idx", 1, is_categorical=1), SET),
+    ("boosting", lambda part: [boosted(*each)(part) for each in (("is_categorical", 2), ("bitset_idx", 7))], SET),
+    ("boosting", categorical_number, SET),
+    ("boosting", without_nodes, SETS),
+    ("boosting", bitsets(lambda sets: sets[:, :7].copy()), SETS),
+    ("boosting", bitsets(lambda sets: np.hstack([sets, sets])), SETS),
+    ("boosting", bitsets(lambda sets: sets.ravel()), SETS),
+    ("boosting", bitsets(lambda sets: sets[:0]), SET),
+    ("boosting", attributes(n_features_in_=lambda count: 3), FEATURES),
+    ("boosted regression", boosted("feature_idx", 4), FEATURE),
+    ("boosted regression", boosted("is_categorical", 1), SET),
+    *(
+        ("support", attributes(**{name: change}), SUPPORT)
+        for name, change in (
+            ("_n_support", lambda counts: counts[:1]),
+            ("_n_support", lambda counts: np.append(counts, np.int32(0))),
+            ("_n_support", lambda counts: np.array([-1, counts.sum() + 1], np.int32)),
+            ("_n_support", lambda counts: counts + np.int32([1, 0])),
+            ("support_vectors_", lambda vectors: vectors[:-1]),
+            ("support_vectors_", lambda vectors: vectors[:, :3].copy()),
+            ("_dual_coef_", lambda duals: duals[:, :-1].copy()),
+            ("_dual_coef_", lambda duals: np.vstack([duals, duals])),
+            ("_intercept_", lambda intercept: intercept[:0]),
+            ("support_", lambda places: places[:-1]),
+            ("n_features_in_", lambda count: count + 1),
+            ("_probA", lambda none: np.zeros(2)),
+            ("_probB", lambda none: np.zeros(2)),
+        )
+    ),
+    ("support of three", attributes(_intercept_=lambda intercept: intercept[:2]), SUPPORT),
+    ("support of three", attributes(_intercept_=lambda intercept: intercept[:0]), SUPPORT),
+    ("support of three", attributes(_dual_coef_=lambda duals: duals[:1]), SUPPORT),
+    ("support of three", attributes(_probA=lambda none: np.zeros(1)), SUPPORT),
+    ("support of one", attributes(_n_support=lambda counts: counts - np.int32([1, 0])), SUPPORT),
+    ("support of a regression", attributes(_n_support=lambda counts: counts[::-1] + np.int32(1)), SUPPORT),
+    ("support of sparse rows", attributes(_dual_coef_=lambda duals: sparse.csr_matrix(duals.shape)), SUPPORT),
+    ("support", attributes(kernel=lambda kernel: "precomputed", support_=lambda each: first(each, 10**9)), SUPPORT),
+    ("support", attributes(kernel=lambda kernel: np.minimum, support_=lambda each: first(each, 10**9)), SUPPORT),
+    *(
+        ("neighbours", attributes(_y=change), NEIGHBOURS)
+        for change in (
+            lambda labels: first(labels, 2),
+            lambda labels: first(labels, -1),
+            lambda labels: labels[:-1],
+        )
+    ),
+    ("neighbours", attributes(_fit_X=lambda rows: rows[:, :3].copy()), FEATURES),
+    ("neighbours of a regression", attributes(_fit_X=lambda rows: rows[:, :3].copy()), FEATURES),
+    ("support", lambda part: delattr(part, "_dual_coef_"), r"does not make a model \(AttributeError"),
+    ("support", lambda part: [delattr(part, name) for name in ("_dual_coef_", "_n_support")], "AttributeError"),
+    ("support", lambda part: [delattr(part, name) for name in ("support_vectors_", "_n_support")], "AttributeError"),
+    ("support", lambda part: [delattr(part, name) for name in ("support_vectors_", "_dual_coef_")], "AttributeError"),
+    *(
+        ("kernel", attributes(**{name: change}), KERNEL)
+        for name, change in (
+            ("support_vectors_", lambda rows: rows[:-1]),
+            ("support_vectors_", lambda rows: rows[:, :3].copy()),
+            ("dual_coef_", lambda weights: weights[0]),
+            ("dual_coef_", lambda weights: np.vstack([weights, weights])),
+        )
+    ),
+    *(
+        ("kernel by place", attributes(support_vectors_=change), KERNEL)
+        for change in (
+            lambda places: first(places, -1),
+            lambda places: first(places, len(ROWS)),
+            lambda places: places[:-1],
+            lambda places: places.astype(float),
+        )
+    ),
+    ("kernel", lambda part: delattr(part, "dual_coef_"), "AttributeError"),
+    ("kernel", lambda part: delattr(part, "support_vectors_"), "AttributeError"),
+    ("old generator", lambda part: state_of(part, pos=625), PLACE),
+    ("old generator", lambda part: state_of(part, pos=-1), PLACE),
+    ("philox", lambda part: state_of(part, buffer_pos=5), PLACE),
+    ("philox", lambda part: state_of(part, buffer_pos=-1), PLACE),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "words"), UNSOUND)
+def test_unsound_parts_are_refused(name, change, words, tmp_path):
+    part = copy.deepcopy(made(name))
+    change(part)
+    with pytest.raises(ModelFileError, match=words):
+        travelled(part, tmp_path / "model.skops")
+
+
+@pytest.mark.parametrize("hide", [lambda part: (part,), lambda part: {"a": [part]}, lambda part: np.array([0, part])])
+def test_unsound_parts_are_found_wherever_they_are(hide, tmp_path):
+    part = copy.deepcopy(made("tree"))
+    nodes(feature=4)(part)
+    sound, path = made("support"), tmp_path / "model.skops"
+    with pytest.raises(ModelFileError, match=FEATURE):
+        # What comes twice is looked at once, and what comes after it, too.
+        travelled([hide(part), sound, sound], path)
+    with pytest.raises(ModelFileError, match=FEATURE):
+        travelled([sound, sound, hide(part)], path)
+
+
+def test_places_at_the_border_are_sound(tmp_path):
+    """A generator that has used up its numbers makes new ones; a search may have found each place."""
+    for name, place in (("pos", 0), ("pos", 624)):
+        state_of(generator := np.random.RandomState(0), **{name: place})
+        again = travelled(generator, tmp_path / "model.skops")
+        assert again.randint(10**6) == generator.randint(10**6)
+    model = copy.deepcopy(made("kernel by place"))
+    for place in (0, len(ROWS) - 1):
+        model.support_vectors_ = first(model.support_vectors_, place)
+        travelled(model, tmp_path / "model.skops")
+    model.support_vectors_, model.dual_coef_ = model.support_vectors_[:0], model.dual_coef_[:, :0]
+    travelled(model, tmp_path / "model.skops")
