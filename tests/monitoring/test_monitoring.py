@@ -430,28 +430,7 @@ def test_nothing_is_lost_between_events_and_flags():
     assert monitor.n_seen == 1
 
 
-# History, state, words.
-
-
-def test_history_is_short_and_even():
-    flags = np.random.default_rng(9).random(300_000) < 0.01
-    history = fed(flags).history
-    assert 500 <= len(history.n_seen) <= 1025
-    assert history.n_seen[-1] == 300_000
-    assert set(np.diff(history.n_seen[1:-1]).tolist()) == {512}
-    assert np.array_equal(history.n_false_alarms, np.cumsum(flags)[history.n_seen - 1])
-    assert np.array_equal(history.fpr, history.n_false_alarms / history.n_seen)
-    assert history.log_wealth[-1] == fed(flags).log_wealth
-
-
-def test_history_of_counts_is_short():
-    monitor = FPRMonitor()
-    for _ in range(5000):
-        monitor.update_counts(1, 1001)
-    history = monitor.history
-    assert len(history.n_seen) <= 1025
-    assert np.all(np.diff(history.n_seen) > 0)
-    assert history.n_seen[-1] == 5000 * 1001
+# State, words.
 
 
 def test_before_the_first_negative():
