@@ -26,12 +26,14 @@ def psi(oracle, coef):
     return value + now.beta @ negative - ((now.beta - now.centre) ** 2).sum() / (2 * now.sigma)
 
 
-@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize(("k", "apart"), [(1, 0.0), (7, 0.0), (40, 0.0), (60, 0.0), (3, 300.0)])
 @pytest.mark.parametrize("sigma", [0.1, 3.0, 50.0])
-def test_gradient_and_hessian_of_psi_by_differences(k, sigma):
+def test_gradient_and_hessian_of_psi_by_differences(k, apart, sigma):
+    """Also where k negatives carry all the weight, because these are all or stand apart: none is free."""
     rng = np.random.default_rng(5)
     X, y = make_data(20, 60, 5)
     coef = rng.normal(size=5)
+    X[np.flatnonzero(y < 0)[:k]] += apart / sigma * coef
     oracle = oracle_at(make_problem(X, y, k, 0.01), coef, sigma)
     gradient, step = gradient_at(oracle, coef), 1e-5
     eye = np.eye(5)
@@ -72,7 +74,39 @@ def test_hard_systems_are_factored_once_conjugate_gradients_have_taken_as_long()
         step = system.solve(gradient, 0.0, squares, effort)
         passes.append(problem.operator.n_passes - before)
         assert np.linalg.norm(system.product(step) + gradient) <= 1e-3 * np.linalg.norm(gradient)
-    assert passes[1] < passes[0]  # the second time they are not tried
+    assert passes[1] + 0.5 < passes[0] < 12  # the second time they are not tried
+
+
+def test_easy_systems_take_few_products():
+    """As far as is asked for, two products with 80 of the 200 rows an iteration; no matrix of the rows is needed."""
+    X, y = make_data(20, 180, 400)
+    problem = make_problem(X, y, 7, 100.0)
+    oracle = oracle_at(problem, 0.1 * np.random.default_rng(7).normal(size=400), seed=7)
+    gradient, squares = np.random.default_rng(8).normal(size=400), ((X[y > 0] ** 2).mean(0), (X[y < 0] ** 2).mean(0))
+    for enough, most, left in ((0.0, 3, 0.1), (1e9, 1, 0.5)):
+        system, effort, before = KrylovSystem(oracle), KrylovEffort(), problem.operator.n_passes
+        step = system.solve(gradient, enough, squares, effort)
+        assert problem.operator.n_passes - before <= (most + 0.1) * 2 * len(system.rows) / 200
+        assert effort.expected <= most
+        assert np.linalg.norm(system.product(step) + gradient) <= left * np.linalg.norm(gradient)
+
+
+def test_features_of_other_scales_do_not_make_systems_hard():
+    X, y = make_data(60, 240, 40)
+    scales = np.logspace(0, 4, 40)
+    X *= scales
+    problem = make_problem(X, y, 20, 1e-3)
+    oracle = oracle_at(problem, np.random.default_rng(7).normal(size=40) / scales, seed=7)
+    squares = (X[y > 0] ** 2).mean(axis=0), (X[y < 0] ** 2).mean(axis=0)
+    gradient, system, effort = (
+        np.random.default_rng(8).normal(size=40),
+        KrylovSystem(oracle),
+        KrylovEffort(forcing=1e-3),
+    )
+    step = system.solve(gradient, 0.0, squares, effort)
+    exact = -np.linalg.solve([system.product(e) for e in np.eye(40)], gradient)
+    assert np.linalg.norm(scales * (step - exact)) <= 2e-3 * np.linalg.norm(scales * exact)
+    assert effort.expected <= 18  # iterations; it takes 12
 
 
 def test_short_steps_ask_for_more_exact_systems_and_long_ones_for_less():
@@ -242,6 +276,8 @@ def test_a_warm_start_takes_over_what_belongs_to_it(changed):
     assert problem.operator.n_passes - before <= {"nothing": 1, "coef": 2, "all": 3}.get(changed, 2)
     np.testing.assert_array_equal(again.point.coef, end["coef"])
     assert_consistent(again, X)
+    cap = again.centre.sum() / again.problem.k
+    assert again.sigma == pytest.approx(Oracle.warm_sigma(cap, cap, 2.0), rel=1e-12)
     if changed in ("nothing", "coef"):  # the centre is the start's beta, at its best scale
         v, _ = dual_by_hand(problem, X, alpha, beta)
         theta = alpha.sum() / 2 / (v @ v / (2 * again.problem.ridge) + alpha @ alpha / 4)

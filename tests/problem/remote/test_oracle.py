@@ -1,11 +1,14 @@
 """The oracle over blocks: its points against the problem in memory, its steps and working sets row by row."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from block_cases import block_problem
+from block_cases import block_problem, dual_pair
 from solver_cases import go_to, make_data, make_problem
-from taufpl.problem import KrylovSystem
+from taufpl.problem import KrylovSystem, Oracle
+from taufpl.projection import project_topk_simplex
 from working_set_cases import assert_describes, direction_of
 
 
@@ -72,6 +75,39 @@ def test_newton_steps_and_the_thresholds_that_they_lead_to(k):
         moved = memory.thresholds.mu - point.projection.thresholds.mu
         assert expected.mu - point.projection.thresholds.mu == pytest.approx(moved, rel=1e-3, abs=1e-11)
     assert min(expected.widths) >= 0
+
+
+def test_newton_steps_for_many_features_go_about_as_far():
+    """By conjugate gradients, up to a tenth of the gradient in the norm of the preconditioner."""
+    X, y = make_data(60, 200, 2100)
+    blocks, memory = both(X, y, 20, reg=10.0, sigma=1.0, steps=1)
+    gradient = np.random.default_rng(4).normal(size=2100)
+    system = KrylovSystem(memory)
+    assert min(system.n_active, system.n_free) > 10
+    exact = system.product(blocks.newton_step(gradient, 0.0)[0])
+    assert np.linalg.norm(exact + gradient) <= 0.2 * np.linalg.norm(gradient)
+
+
+def test_a_warm_start_goes_on_where_the_last_solve_ended():
+    X, y = make_data(60, 200, 5)
+    blocks, _ = both(X, y, 20)
+    blocks.settle(blocks.here, np.inf)
+    blocks.finish()
+    last, again = blocks.point, blocks.problem.replace(reg=0.02).oracle()
+    again.start(SimpleNamespace(coef=last.coef), 0.3)
+    np.testing.assert_array_equal(again.point.coef, last.coef)
+    cap = last.theta * last.total / 20  # of the pair that was kept, at its best scale
+    assert again.sigma == pytest.approx(Oracle.warm_sigma(0.3 * cap, cap, blocks.sigma), rel=1e-12)
+    _, beta = dual_pair(again.problem)
+    assert beta.sum() == pytest.approx(20 * cap, rel=1e-10)
+    # The projection is around this beta, and the point's primal value that of the new penalty.
+    problem = make_problem(X, y, 20, 0.02)
+    again.tighten()
+    assert again.point.primal == pytest.approx(problem.objective(last.coef), rel=1e-10)
+    targets = 2.0 * (1.0 - X[y > 0] @ last.coef), beta + again.sigma * (X[y < 0] @ last.coef)
+    alpha, beta = project_topk_simplex(*targets, 20, weight=again.weight)
+    direction = X[y > 0].T @ alpha - X[y < 0].T @ beta
+    np.testing.assert_allclose(again.point.dual_direction, direction, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("size", "k"), [(20, 20), (60, 20), (400, 20), (30, 100)])
