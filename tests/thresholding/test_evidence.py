@@ -1,11 +1,14 @@
 """Samples and evidence: what is kept of all scores, and what a record says beside its threshold."""
 
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from taufpl import thresholding
 from taufpl.thresholding import ArraySample, Evidence, Rounds, TopSample
 
 SCORES = hnp.arrays(np.float64, st.integers(1, 30), elements=st.integers(-4, 4).map(float))
@@ -65,3 +68,14 @@ def test_the_expected_rate_is_the_mean_of_its_distribution():
 
 def test_rounds_are_counted():
     assert [len(Rounds(np.zeros(n), np.zeros(n), np.zeros(n))) for n in (1, 4)] == [1, 4]
+
+
+@pytest.mark.parametrize("name", thresholding.__all__)
+def test_records_cannot_be_changed_and_take_nothing_on(name):
+    kind = getattr(thresholding, name)
+    if is_dataclass(kind):
+        record = kind.__new__(kind)
+        for attribute in (fields(kind)[0].name, "other"):
+            with pytest.raises((FrozenInstanceError, TypeError)):
+                setattr(record, attribute, 1.0)
+        assert not hasattr(record, "__dict__")
