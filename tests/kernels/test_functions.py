@@ -94,6 +94,27 @@ def test_precomputed_values_are_taken_by_position():
     np.testing.assert_array_equal(kernel.diagonal(K), K.diagonal())
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_over_points(name):
+    """None of them make zeros."""
+    X = rows(3000)
+    kernel = make_kernel(name, **PARAMETERS, X=X)
+    points, weights = np.array([1, 3, 4, 70]), np.array([2.0, -1.0, 0.5, 3.0])
+    expected = kernel.between(X, kernel.points(X, points)) @ weights
+    np.testing.assert_allclose(kernel.expansion(X, kernel.points(X, points), weights), expected, rtol=1e-12, atol=1e-12)
+    assert not kernel.expansion(X, X[:0], np.zeros(0)).any()
+    assert kernel.has_gamma == (name not in ("linear", "cosine"))
+    np.testing.assert_array_equal(kernel.restrict(X, points), X[points])
+
+
+def test_rows_of_a_matrix_of_the_kernel():
+    K = pairwise_kernels(rows(30), metric="rbf")
+    kernel, some = make_kernel("precomputed", X=K), np.array([5, 2, 9])
+    np.testing.assert_array_equal(kernel.restrict(K, some), K[np.ix_(some, some)])
+    np.testing.assert_array_equal(kernel.between(K, kernel.points(K, some)), K[:, some])
+    assert not kernel.has_gamma
+
+
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
 def test_gamma_by_the_data(storage):
     X = rows(90)
