@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import stat
 import warnings
 from dataclasses import asdict, fields
@@ -143,13 +144,17 @@ def test_summaries_tell_what_is_known():
     assert summary["evidence"][0]["n_negative"] == model.evidence_.n_negative
     assert summary["feature_names"] is None
     assert summary["fingerprint"] == fingerprint(X, NAMES)
+    unknown = {"n_rows", "n_negative", "n_positive", "fingerprint"}
+    assert unknown.isdisjoint(training_summary(model, X))
+    assert unknown.isdisjoint(training_summary(model, y=NAMES))
+    assert not {"scorer", "n_scorers"} & summary.keys()
 
 
 def test_summaries_of_other_models():
     several = NeymanPearsonClassifier(LogisticRegression(), [0.2, 0.1], threshold="cross", random_state=0).fit(X, Y)
     summary = training_summary(several)
     assert summary["tau"] == [0.2, 0.1]
-    assert summary["scorer"] == "LogisticRegression"
+    assert (summary["scorer"], summary["n_scorers"]) == ("LogisticRegression", 1)
     assert [each["tau"] for each in summary["evidence"]] == [0.2, 0.1]
     assert summary["recall_estimate"] == several.evidence_[1].tpr_estimate
     ranker = TauFPLRanker(0.05).fit(X, Y)
@@ -277,6 +282,10 @@ def test_classes_are_found_where_they_are_now(saved, small):
         return json.loads(moved)
 
     rewrite(saved, move)
+    assert np.array_equal(load_model(saved).model.decision_function(FRESH), small.decision_function(FRESH))
+    rewrite(
+        saved, lambda schema: json.loads(re.sub(r'"taufpl\.[^"]*"', '"taufpl.once.upon_a_time"', json.dumps(schema)))
+    )
     assert np.array_equal(load_model(saved).model.decision_function(FRESH), small.decision_function(FRESH))
     rewrite(saved, lambda schema: json.loads(json.dumps(schema).replace("taufpl.", "evil.")))
     with pytest.raises(ModelFileError, match=rf"not known here: .*evil\.\S*{type(small).__name__}"):

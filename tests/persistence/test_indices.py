@@ -1,6 +1,9 @@
 """Parts of a file that compiled code would follow anywhere: one that points outside itself is not loaded."""
 
 import copy
+import json
+import re
+import zipfile
 from functools import cache
 
 import numpy as np
@@ -18,9 +21,9 @@ from sklearn.ensemble import (
 )
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.svm import SVC, SVR, OneClassSVM
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from persistence_cases import X, Y
+from persistence_cases import X, Y, rewrite
 from taufpl import KernelTauFPLRanker, TauFPLRanker
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import load_model, save_model
@@ -116,6 +119,11 @@ def boosted(field, value, *, is_categorical=None):
     return change
 
 
+def without_nodes_at_all(tree):
+    state = tree.tree_.__getstate__()
+    tree.tree_.__setstate__({**state, "nodes": state["nodes"][:0], "values": state["values"][:0], "node_count": 0})
+
+
 def attributes(**changes):
     """A change of attributes: functions of what stands there."""
 
@@ -186,7 +194,13 @@ UNSOUND = [
     ("tree", nodes(feature=-1), FEATURE),
     ("tree", nodes(left_child=-1), CHILD),
     ("tree", nodes(right_child=-1), CHILD),
+    ("tree", without_nodes_at_all, CHILD),
     ("tree", attributes(n_features_in_=lambda count: count - 1), FEATURES),
+    (
+        "forest",
+        lambda part: [setattr(tree, "n_outputs_", 2) for tree in part.estimators_],
+        "as many outputs as it says",
+    ),
     ("forest", nodes(tree=lambda part: part.estimators_[-1], right_child=lambda node, count: count), BACK),
     ("gradient boosting", nodes(tree=lambda part: part.estimators_[-1, 0], left_child=lambda node, count: node), BACK),
     ("bagging", nodes(tree=lambda part: part.estimators_[-1], feature=3), FEATURE),
@@ -318,3 +332,87 @@ def test_places_at_the_border_are_sound(tmp_path):
         travelled(model, tmp_path / "model.skops")
     model.support_vectors_, model.dual_coef_ = model.support_vectors_[:0], model.dual_coef_[:, :0]
     travelled(model, tmp_path / "model.skops")
+
+
+def test_a_tree_with_fewer_nodes_than_it_says(tmp_path):
+    """scikit-learn believes the array: nothing beyond it is read."""
+    path = tmp_path / "model.skops"
+    travelled(made("tree"), path)
+    count = made("tree").tree_.node_count
+
+    def edit(schema):
+        told = json.dumps(schema)
+        more = re.sub(rf'("node_count": {{[^}}]*"content": )"{count}"', rf'\1"{count + 1}"', told)
+        assert more != told
+        return json.loads(more)
+
+    rewrite(path, edit)
+    again = load_model(path).model.callback
+    assert again.tree_.node_count == count
+    np.testing.assert_array_equal(again.predict(ROWS), made("tree").predict(ROWS))
+
+
+@pytest.mark.parametrize("n_trees", [2, 3, 8])
+def test_trees_of_a_list_stand_in_arrays_that_they_have_in_common(n_trees, tmp_path):
+    """Of few trees too, and where some have sets of categories and others none; what is no such list stays as it is."""
+    travelled(RandomForestClassifier(n_trees, max_depth=2, random_state=0).fit(ROWS, LABELS), tmp_path / "forest.skops")
+    with zipfile.ZipFile(tmp_path / "forest.skops") as file:
+        n_arrays = len([name for name in file.namelist() if name.endswith(".npy")])
+    travelled(RandomForestClassifier(5, max_depth=2, random_state=0).fit(ROWS, LABELS), tmp_path / "other.skops")
+    with zipfile.ZipFile(tmp_path / "other.skops") as file:
+        assert n_arrays == len([name for name in file.namelist() if name.endswith(".npy")])
+
+
+def test_trees_of_which_some_have_no_sets_of_categories(tmp_path):
+    y = LEVELS[:, 1] + 3 * (LEVELS[:, 0] == 2) > 0.5
+    model = HistGradientBoostingClassifier(max_iter=8, max_leaf_nodes=2, learning_rate=0.5, categorical_features=[0])
+    model.fit(LEVELS, y)
+    assert {len(each[0].raw_left_cat_bitsets) for each in model._predictors} >= {0, 1}
+    again = travelled(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.decision_function(LEVELS), model.decision_function(LEVELS))
+
+
+def test_other_lists_stay_as_they_are(tmp_path):
+    tree, other = made("tree"), ExtraTreeClassifier(max_depth=2).fit(ROWS, LABELS)
+    grown = made("boosting")._predictors[0][0]
+    for items in (
+        [tree],
+        [tree, other],
+        [tree, DecisionTreeClassifier()],
+        [DecisionTreeClassifier(), DecisionTreeClassifier()],
+        [[tree]],
+        [[tree], [tree, other]],
+        [[grown], [grown, grown]],
+        [[tree], tree],
+        [[tree], [tree]],
+        [tree, tree, tree],
+        [[], []],
+        [1, 2],
+    ):
+        again = travelled(items, tmp_path / "model.skops")
+        assert described(again) == described(items)
+
+
+def described(item):
+    """Lists as they are nested, trees by what they say of the rows, and numbers."""
+    if isinstance(item, list):
+        return [described(each) for each in item]
+    if hasattr(item, "nodes"):
+        return item.nodes.tolist()
+    return (type(item), item.predict(ROWS).tolist()) if hasattr(item, "tree_") else type(item)
+
+
+def test_trees_are_found_and_put_back_wherever_they_are(tmp_path):
+    """What holds them is copied: the model that is saved stays what it was."""
+    forest = made("forest")
+    trees = list(forest.estimators_)
+    holder = {"one": forest, "two": [(1, forest), np.array([None, forest], dtype=object)], "three": ROWS}
+    again = travelled(holder, tmp_path / "model.skops")
+    assert all(one is other for one, other in zip(forest.estimators_, trees, strict=True))
+    found = [again["one"], again["two"][0][1], again["two"][1][1]]
+    assert found[0] is found[1] is found[2]
+    for each in found:
+        assert isinstance(each.estimators_, list)
+        np.testing.assert_array_equal(each.predict_proba(ROWS), forest.predict_proba(ROWS))
+    assert (again["two"][0][0], again["two"][1][0]) == (1, None)
+    np.testing.assert_array_equal(again["three"], ROWS)
