@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from estimator_cases import ScoreItself
 from taufpl import NeymanPearsonClassifier
-from taufpl.estimators.strategies import LinearFitter, Outcome, Plan, at_other_tolerances, held_out_size
+from taufpl.estimators.strategies import Fitter, LinearFitter, Outcome, Plan, at_other_tolerances, held_out_size
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
     NegativeSequence,
@@ -169,17 +169,55 @@ def test_other_tolerances_are_looked_at_on_the_same_negatives():
     assert asked.evidence == found
 
 
-def test_what_is_not_said_of_a_fitter_holds_for_rankings():
-    class Ranking(LinearFitter):
-        def prepare(self, table):
-            raise NotImplementedError
-
-        def fit(self, table, near=None):
-            raise NotImplementedError
-
-    ranking = Ranking()
-    assert (ranking.is_linear(None), ranking.has_scale(None), ranking.unseen_parts(None, None)) == (True, False, None)
+@pytest.mark.parametrize("kind", [Fitter, LinearFitter])
+def test_what_is_not_said_of_a_fitter_holds_for_rankings(kind):
+    methods = dict.fromkeys(("prepare", "fit", "scores"), lambda *_: None)
+    ranking = type("Ranking", (kind,), methods)()
+    assert ranking.is_linear(None) == (kind is LinearFitter)
+    assert (ranking.has_scale(None), ranking.unseen_parts(None, None)) == (False, None)
     assert (ranking.learns_from_positives, ranking.learns_from_neighbours) == (True, False)
+
+
+@pytest.mark.parametrize("tau", [0.05, (0.05, 0.2)])
+def test_too_few_held_out_say_which_share_would_do(tau):
+    needed = negatives_needed(0.05, 0.05 / np.size(tau))
+    y, few = np.repeat([0, 1], [1000, 10]), np.repeat([0, 1], [needed + 5, 10])
+    share = f"{1.01 * needed / 1000:.2g}"
+    said = rf"needs at least {needed} negatives held out, got 10 of 1,000 \(holdout=0\.01\): holdout={share} would"
+    with pytest.raises(ValueError, match=said):
+        screen(tau, holdout=0.01).training_rows(y)
+    assert np.sum(screen(tau, holdout=float(share)).training_rows(y) < 1000) <= 1000 - needed
+    with pytest.raises(
+        ValueError, match=rf"got 10 of {few.size - 10} .*: about {2 * needed} negatives in all are needed"
+    ):
+        screen(tau, holdout=10 / (needed + 5)).training_rows(few)
+    assert np.sum(screen(tau, holdout=0.01, insufficient="infinite").training_rows(y) < 1000) == 990
+    with pytest.raises(ValueError, match="needs at least 2 negatives, one to fit on and one to hold out; got 1"):
+        screen(tau).training_rows([0, 1, 1, 1])
+
+
+@pytest.mark.parametrize("n_positive", [1, 2, 3, 12])
+def test_recall_takes_two_positives(n_positive):
+    rows = np.r_[np.flatnonzero(Y == 0), np.flatnonzero(Y == 1)[:n_positive]]
+    model = screen().fit(X[rows], Y[rows])
+    assert model.evidence_.n_positive == (None if n_positive == 1 else n_positive)
+    unmeasured = screen(measure_recall=False).fit(X[rows], Y[rows])
+    assert (unmeasured.evidence_.n_positive, unmeasured.evidence_.tpr_estimate) == (None, None)
+
+
+def test_late_positives_tell_the_recall_and_a_few_that_are_held_out_with_their_groups_do_not():
+    late = screen().fit(X, Y, order=np.where(Y == 1, np.arange(Y.size) % 2 * 2000, np.arange(Y.size)))
+    # Of the positives those that are late alone, at the threshold itself.
+    late_rows = np.flatnonzero((Y == 1) & (np.arange(Y.size) % 2 == 1))
+    assert late.evidence_.n_positive == late_rows.size
+    assert late.evidence_.n_true_positive == np.sum(X[late_rows, 0] > late.evidence_.threshold)
+    # Every second positive is in a group with a negative, and some of these are held out: all positives tell it.
+    groups, positive = np.arange(Y.size), np.flatnonzero(Y == 1)
+    groups[positive[::2]] = np.flatnonzero(Y == 0)[: positive[::2].size]
+    model = screen()
+    train = model.training_rows(Y, groups=groups)
+    assert 0 < np.sum(Y[train] == 1) < 60
+    assert model.fit(X, Y, groups=groups).evidence_.n_positive == np.sum(Y[train] == 1)
 
 
 def test_a_guarantee_is_void_in_all_that_an_outcome_holds():
