@@ -1,6 +1,8 @@
 """Every command does what it says, from every format."""
 
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -328,6 +330,24 @@ def test_recalibrate_does_not_replace_what_another_call_has_written(place, tmp_p
     done = command("recalibrate", tmp_path / "m.skops", place / "new.csv")
     assert (done.code, "another call has written it" in done.err) == (1, True)
     assert (tmp_path / "m.skops").read_bytes() == b"of another call"
+
+
+@pytest.mark.slow
+def test_two_recalibrations_at_once_lose_no_look(place, tmp_path):
+    model = tmp_path / "m.skops"
+    succeed("fit", place / "train.csv", "--target", "y", *QUICK, "--looks", "5", "-o", model)
+    call = [sys.executable, "-c", "from taufpl.cli import main; main()", "recalibrate", str(model)]
+    for trial in range(2):
+        files = [tmp_path / f"{trial}{number}.csv" for number in (0, 1)]
+        for number, path in enumerate(files):
+            write(frame(10 + 2 * trial + number), path)
+        before = len(load_model(model).model.threshold_history_)
+        both = [subprocess.Popen([*call, str(path)], stderr=subprocess.PIPE, text=True) for path in files]
+        told = [process.communicate()[1] for process in both]
+        codes = [process.returncode for process in both]
+        assert len(load_model(model).model.threshold_history_) == before + codes.count(0)
+        assert all(code == 0 or "written it meanwhile" in text for code, text in zip(codes, told, strict=True)), told
+    assert not list(tmp_path.glob(".taufpl*"))
 
 
 def test_the_training_rows_do_not_calibrate(place):

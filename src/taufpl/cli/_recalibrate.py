@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from taufpl._files import write_whole
 from taufpl.cli._budget import BUDGET
 from taufpl.cli._data_file import DataFile, digest_of, find_data_file
 from taufpl.cli._enough import about, check_enough
@@ -20,7 +21,7 @@ from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, scores_record, seen_before
 from taufpl.cli._tables import read_names
 from taufpl.inspection import TYPICAL_NEGATIVES
-from taufpl.persistence import save_model
+from taufpl.persistence import model_bytes
 
 # What a header says that only the fit could know.
 _KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", BUDGET, TYPICAL_NEGATIVES)
@@ -51,9 +52,7 @@ def recalibrate_command(
             rows = rows.take(~known)
         fresh, n_seen = fresh_rows(file, loaded, rows)
         training = _recalibrate(file, loaded, fresh, n_seen, restart, scores)
-        if path.exists() and path.samefile(model) and digest_of(model) != digest:
-            raise ValueError(f"{model}: another call has written it meanwhile, and it stays so. Recalibrate it again.")
-        _save(loaded, path, training, fresh)
+        _save(loaded, path, training, fresh, digest)
     found = loaded.head.evidence_
     found = min(found, key=lambda each: each.tau) if isinstance(found, tuple) else found
     document = {
@@ -146,7 +145,13 @@ def _recalibrate(
     return training
 
 
-def _save(model: LoadedModel, path: Path, training: dict[str, Any], rows: RowBatch) -> None:
-    """Write the model, which has seen these rows, too."""
+def _save(model: LoadedModel, path: Path, training: dict[str, Any], rows: RowBatch, digest: str) -> None:
+    """Write the model, which has seen these rows, too; one that replaces its own file finds it as it was read."""
+
+    def check() -> None:
+        if path.exists() and path.samefile(model.path) and digest_of(model.path) != digest:
+            raise ValueError(f"{path}: another call has written it meanwhile, and it stays so. Recalibrate it again.")
+
     seen = model.saved.seen
-    save_model(model.model, path, training=training, seen=None if seen is None else seen.add(rows.X))
+    _, data = model_bytes(model.model, training=training, seen=None if seen is None else seen.add(rows.X))
+    write_whole(path, data, check)

@@ -6,7 +6,14 @@ from taufpl.persistence._unwrap import (
     UnwrappedModel as UnwrappedModel,
     unwrap as unwrap,
 )
-from taufpl.persistence.files import ModelHeader, SavedModel, load_model, save_model, training_summary
+from taufpl.persistence.files import (
+    ModelHeader,
+    SavedModel,
+    load_model,
+    model_bytes as model_bytes,
+    save_model,
+    training_summary,
+)
 from taufpl.persistence.linear import to_json, to_sql
 from taufpl.persistence.onnx import save_onnx, to_onnx
 from taufpl.persistence.rows import Freshness, SeenRows, fingerprint

@@ -141,6 +141,19 @@ def save_model(
     >>> saved.seen.count(X)
     2200
     """
+    header, data = model_bytes(model, training=training, seen=seen, trusted=trusted)
+    write_whole(path, data)
+    return header
+
+
+def model_bytes(
+    model: Any,
+    *,
+    training: Mapping[str, Any] | None = None,
+    seen: SeenRows | None = None,
+    trusted: Iterable[str] = (),
+) -> tuple[ModelHeader, bytes]:
+    """The header and the content of the file that :func:`save_model` writes."""
     skops = require("skops.io", "models", _PURPOSE)
     if callable(getattr(unwrap(model).head, "segments", None)):
         raise ModelFileError(
@@ -171,8 +184,7 @@ def save_model(
             f"the model cannot be written: it holds {', '.join(refused)}, which load_model would refuse. Take it out "
             "(a callback by set_params(callback=None)), or name it by trusted, here and when the file is loaded."
         )
-    write_whole(path, data)
-    return header
+    return header, data
 
 
 def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max_bytes: int = _MAX_BYTES) -> SavedModel:
