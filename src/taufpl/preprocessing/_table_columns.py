@@ -229,7 +229,7 @@ def _in_utc(value: Any) -> Any:
 
 def _text_of(value: Any) -> str | None:
     """A level as a text; a whole number is the same text as an integer and as a double."""
-    if value is None or is_missing(value):
+    if is_missing(value):
         return None
     is_whole = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value)) if is_whole else str(value)
