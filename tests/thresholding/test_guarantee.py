@@ -2,13 +2,14 @@
 
 import math
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from taufpl.thresholding import (
+    JointOrderStatistic,
     NPScoreRule,
     OrderStatistic,
     TrainQuantile,
@@ -128,6 +129,46 @@ def test_simultaneous_ranks_hold_together_in_rational_numbers(n, taus, delta):
     for tau, j in zip(taus, above, strict=True):
         equal_share = order_rank(n, tau, delta / len(taus))
         assert j >= (-1 if equal_share is None else n - equal_share)
+
+
+def highest_that_hold(n, taus, delta):
+    """Counts above the thresholds at the highest common level that holds in rational numbers, tried one by one."""
+    tails = [
+        list(accumulate(math.comb(n, i) * Fraction(tau) ** i * (1 - Fraction(tau)) ** (n - i) for i in range(n)))
+        for tau in taus
+    ]
+    levels = {tail for own in tails for tail in own if Fraction(delta) / len(taus) < tail < Fraction(delta)}
+    for level in (*sorted(levels, reverse=True), Fraction(delta) / len(taus)):
+        above = [sum(tail <= level for tail in own) - 1 for own in tails]
+        if exact_joint_failure(n, taus, above) <= Fraction(delta):
+            return above
+    raise AssertionError("the equal share always holds")
+
+
+@pytest.mark.parametrize(("n", "delta"), [(7, 0.3), (12, 0.05), (12, 0.2)])
+@pytest.mark.parametrize("taus", [(0.5, 0.75), (0.2, 0.3), (0.4, 0.41), (0.3, 0.6, 0.8)])
+def test_simultaneous_ranks_are_the_lowest_that_hold_together(n, taus, delta):
+    ranks = simultaneous_ranks(n, taus, delta)
+    assert [-1 if r is None else n - r for r in ranks] == highest_that_hold(n, taus, delta)
+
+
+def test_several_tolerances_have_the_evidence_of_their_ranks():
+    taus, scores = (0.1, 0.02), np.random.default_rng(6).permutation(400.0 * np.arange(1, 301))
+    rule = JointOrderStatistic(taus, 0.1, "infinite")
+    for found, rank, tau in zip(rule.choose_all(scores), simultaneous_ranks(300, taus, 0.1), taus, strict=True):
+        assert (found.threshold, found.rank, found.tau, found.delta) == (400.0 * rank, rank, tau, 0.1)
+        assert (found.guaranteed, found.n_false_positive, found.n_negative) == (True, 300 - rank, 300)
+    assert rule.n_needed == negatives_needed(0.02, 0.05)
+    assert JointOrderStatistic((0.1,), 0.1).choose_all(scores) == (OrderStatistic(0.1, 0.1).choose(scores),)
+    needed = negatives_needed(0.001, 0.05)
+    with pytest.raises(
+        ValueError, match=f"delta=0.1, shared among 2 tolerances, needs at least {needed} negatives .* 300"
+    ):
+        JointOrderStatistic((0.1, 0.001), 0.1).choose_all(scores)
+    with pytest.raises(ValueError, match=f"delta=0.1 needs at least {negatives_needed(0.001, 0.1)} negatives"):
+        JointOrderStatistic((0.001,), 0.1).choose_all(scores)
+    found = JointOrderStatistic((0.1, 0.001), 0.1, "infinite").choose_all(scores)
+    assert [(each.threshold, each.guaranteed) for each in found] == [(400.0 * found[0].rank, True), (np.inf, True)]
 
 
 def test_simultaneous_ranks_keep_the_order_given_and_join_equals():

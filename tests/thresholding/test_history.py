@@ -1,7 +1,9 @@
 """The history of thresholds: in Python, in model files, and in the commands that show and compare it."""
 
 import math
+import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -233,3 +235,9 @@ def test_the_commands_of_the_how_to(tmp_path, monkeypatch):
 
 def test_a_source_that_is_no_text_is_kept_as_text():
     assert ThresholdRecord.now("fit", 1, None, 0.0, delta_spent=0.0, source="caf\udce9").source == "caf?"
+
+
+@pytest.mark.parametrize("changed", [{"delta_spent": 0.0}, {"delta_spent": 1.0}, {"at": None}, {"threshold": math.inf}])
+def test_records_at_the_border_are_taken(changed):
+    record = replace(ThresholdRecord.now("restart", 5, 1.5, 2.5, delta_spent=0.05), **changed)
+    assert pickle.loads(pickle.dumps(record)) == record

@@ -12,6 +12,7 @@ from taufpl.metrics import rates_by_level
 from taufpl.thresholding import (
     JudgedLevels,
     SegmentOrderStatistics,
+    level_codes,
     level_counts,
     level_texts,
     rates_of_levels,
@@ -45,6 +46,33 @@ def test_other_levels_stay_apart():
     ]
     days = pd.Series(["2024-01-31", None], dtype="datetime64[ns]")
     assert level_texts(days).tolist() == level_texts(days.to_numpy()).tolist() == ["2024-01-31 00:00:00", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("values", "are_numbers"),
+    [
+        ([1, None, 2.5, np.int8(3), Decimal(4)], True),
+        ([1, True], False),
+        ([1, np.True_], False),
+        ([1, "2"], False),
+        ([pd.NA, 1.5, pd.NaT], True),
+        ([1.0, 2.0], True),
+        (np.array([1, 2], dtype=np.uint8), True),
+        ([True, False], False),
+        (["1", "2"], False),
+    ],
+)
+def test_codes_and_kinds_of_levels(values, are_numbers):
+    held = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    names, codes, is_number = level_codes(held)
+    assert is_number == are_numbers
+    assert list(names) == sorted(set(names))
+    assert [names[code] for code in codes] == level_texts(held).tolist()
+    for wrong, said in [(lambda: level_codes([["a"]]), r"one label a row; got an array of shape \(1, 1\)"),
+                        (lambda: level_codes(["a"], n_rows=2), r"one label a row, 2; got an array of shape \(1,\)"),
+                        (lambda: level_texts("a"), r"one a row; got shape \(\)")]:  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            wrong()
 
 
 def test_shares_of_delta_make_up_the_whole():

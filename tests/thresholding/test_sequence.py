@@ -108,7 +108,12 @@ def test_a_sequence_forgets_low_scores_and_is_as_good():
     {"floor": 1.5},
     {"floor": math.nan},
     {"delta": 0.0},
-    {"n_negative": 2**60},
+    {"n_negative": 2**53},
+    {"scores": np.array([[1.0, 2.0]])},
+    {"scores": [1.0, 2.0]},
+    {"scores": np.array([1.0, 2.0], dtype=np.float32)},
+    {"floor": 1.0},
+    {"n_negative": 10**6, "scores": np.arange(1.0, 100_002.0)},
 ])  # fmt: skip
 def test_a_sequence_that_makes_no_sense_is_refused(state):
     sound = {"delta": 0.05, "n_negative": 9, "scores": np.array([1.0, 2.0]), "floor": 0.0, "caveats": ()}
@@ -116,6 +121,17 @@ def test_a_sequence_that_makes_no_sense_is_refused(state):
     made.__setstate__(sound)
     with pytest.raises(ValueError, match=r"sequence of negatives|delta"):
         made.__setstate__({**sound, **state})
+
+
+@pytest.mark.parametrize("state", [
+    {"n_negative": 2}, {"n_negative": 2**53 - 1}, {"scores": np.array([1.0, 1.0])}, {"scores": np.empty(0)},
+    {"floor": -math.inf}, {"n_negative": 100_000, "scores": np.arange(1.0, 100_001.0)},
+])  # fmt: skip
+def test_a_sequence_at_the_border_is_taken(state):
+    sound = {"delta": 0.05, "n_negative": 9, "scores": np.array([1.0, 2.0]), "floor": 0.0, "caveats": ()}
+    made = NegativeSequence(0.05)
+    made.__setstate__({**sound, **state})
+    assert pickle.loads(pickle.dumps(made)).n_negative == state.get("n_negative", 9)
 
 
 def test_too_few_negatives_say_how_many_it_takes():

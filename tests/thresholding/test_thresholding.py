@@ -325,7 +325,8 @@ def test_rounds_split_both_classes(n_positive, n_negative, share, seed):
         for part in (train, held_out):
             assert y[part].any()
             assert not y[part].all()
-        assert abs(y[train].sum() - share * n_positive) <= 1
+        for kind, n in ((y, n_positive), (~y, n_negative)):
+            assert kind[train].sum() == min(max(round(share * n), 1), n - 1)
 
 
 @pytest.mark.parametrize("source", [7, np.random.default_rng, np.random.RandomState])
