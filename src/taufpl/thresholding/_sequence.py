@@ -268,7 +268,7 @@ class NegativeSequence:
 
 def _refuse_known(new: Scores, known: Scores) -> None:
     """Refuse scores that are known already, where that cannot be chance."""
-    if new.size < _FEW or known.size < _FEW or not -math.inf < known[0] < known[-1] < math.inf:
+    if new.size < _FEW or known.size < _FEW or not known[0] < known[-1] < math.inf:
         return
     # Scores that are summed in another order differ in their last digits.
     new, known = (np.round((each - known[0]) / (known[-1] - known[0]), _DIGITS) for each in (new, known))
