@@ -15,7 +15,9 @@ from taufpl.problem import (
     RunningMoments,
     conjugate_gradients,
     estimated_diagonal,
+    newton_direction,
 )
+from taufpl.projection import project_topk_simplex
 from working_set_cases import assert_describes, direction_of
 
 
@@ -60,6 +62,8 @@ def test_conjugate_gradients_solve_with_both_preconditioners(n_features):
     for inverse in (system._woodbury(), lambda r: r / diagonal):
         step = conjugate_gradients(system.product, inverse, gradient, 1e-8)
         assert np.linalg.norm(system.product(step) - gradient) <= 1e-3 * np.linalg.norm(gradient)
+    exact = system._woodbury()(gradient)
+    assert np.linalg.norm(system.product(exact) - gradient) <= 1e-6 * np.linalg.norm(gradient)  # H is of condition 1e6
 
 
 def test_hard_systems_are_factored_once_conjugate_gradients_have_taken_as_long():
@@ -107,6 +111,53 @@ def test_features_of_other_scales_do_not_make_systems_hard():
     exact = -np.linalg.solve([system.product(e) for e in np.eye(40)], gradient)
     assert np.linalg.norm(scales * (step - exact)) <= 2e-3 * np.linalg.norm(scales * exact)
     assert effort.expected <= 18  # iterations; it takes 12
+
+
+def moments_of(X):
+    return Moments.of(as_operator(X), np.arange(len(X)))
+
+
+@pytest.mark.parametrize(("n_free", "n_capped"), [(9, 4), (9, 0), (0, 6)])
+def test_newton_directions_solve_the_system(n_free, n_capped):
+    """H written out by rows, as the matrix of the documented sum."""
+    rng, k, sigma, curvature, ridge = np.random.default_rng(9), 6, 3.0, 0.5, 0.2
+    active, free, capped = rng.normal(size=(12, 5)) + 1.0, rng.normal(size=(n_free, 5)), rng.normal(size=(n_capped, 5))
+    H = ridge * np.eye(5) + (12 / curvature) * np.cov(active.T, bias=True)
+    q, z = 1 - n_capped / k, capped.sum(axis=0) / k - active.mean(axis=0)
+    rho = sigma * curvature / 12 + n_capped / k**2
+    if n_free:
+        H += sigma * n_free * np.cov(free.T, bias=True)
+        z, rho = z + q * free.mean(axis=0), rho + q**2 / n_free
+    H += sigma / rho * np.outer(z, z)
+    gradient = rng.normal(size=5)
+    parts = moments_of(active), moments_of(free) if n_free else Moments.empty(5)
+    mean = capped.mean(axis=0) if n_capped else np.zeros(5)
+    step = newton_direction(gradient, *parts, (n_capped, mean), k, sigma, curvature, ridge)
+    np.testing.assert_allclose(H @ step, -gradient, atol=1e-11)
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e150, 1e160])
+def test_a_feature_that_eats_the_digits_of_others_leaves_a_descent_step(scale):
+    rng = np.random.default_rng(9)
+    active = rng.normal(size=(12, 1)) * [scale, scale, 1.0] + [scale, 0.0, 0.0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = moments_of(active), Moments.empty(3)
+        gradient = np.array([1.0, -1.0, 1.0])
+        step = newton_direction(gradient, *parts, (0, np.zeros(3)), 6, 3.0, 0.5, 1e-12)
+    assert np.isfinite(step).all()
+    assert gradient @ step < 0
+
+
+def test_sigma_stays_where_projections_take_its_weight():
+    X, y = make_data(20, 60, 5)
+    oracle = make_problem(X, y, 7, 0.01).oracle()
+    for sigma in (1e-30, 1e-11, 1.0, 1e11, 1e30):
+        oracle.sigma = sigma
+        assert 1e-12 <= oracle.weight <= 1e12
+        assert oracle.weight == 0.5 * oracle.sigma
+        if 1e-10 < sigma < 1e11:
+            assert oracle.sigma == sigma
+        project_topk_simplex([1.0], [1.0], 1, weight=oracle.weight)
 
 
 def test_short_steps_ask_for_more_exact_systems_and_long_ones_for_less():

@@ -208,7 +208,7 @@ def test_coordinates_of_the_span_are_for_fewer_rows_than_features():
     assert space.problem.objective(small) == pytest.approx(problem.objective(coef), rel=1e-12)
     assert RankingProblem(as_operator(wide[:, :12]), *rows, 2, 0.1).row_space(stalled=True) is None
     # Of sparse rows and many features conjugate gradients take less; with features to be factored, they do not.
-    for n_features, is_reduced in ((40, True), (6000, False)):
+    for n_features, is_reduced in ((40, True), (1000, True), (3000, False), (6000, False)):
         mostly_zero = sparse.random_array((12, n_features), density=0.001, rng=rng, format="csr")
         problem = RankingProblem(as_operator(mostly_zero), *rows, 2, 0.1)
         assert (problem.row_space() is not None) == is_reduced
