@@ -1,6 +1,7 @@
 """Models of LightGBM, XGBoost and CatBoost in files and in ONNX: the same scores, and no index followed unchecked."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -212,6 +213,132 @@ def test_texts_from_strangers_are_checked(name, models, tmp_path):
     rewritten(tmp_path / "model.skops", change)
     with pytest.raises(ModelFileError, match="cannot be loaded"):
         load_model(tmp_path / "model.skops")
+
+
+def lgb_entry(name, value):
+    """An edit of the first number of an entry of LightGBM's first tree; a function gets the number of its leaves."""
+
+    def edit(text):
+        n_leaves = int(text.split("num_leaves=")[1].split()[0])
+        found = value(n_leaves) if callable(value) else value
+        return re.sub(rf"(\n{name}=)\S+", rf"\g<1>{found}", text, count=1)
+
+    return edit
+
+
+def xgb_trees(change):
+    return in_json(lambda content: change(xgb_model(content)["trees"][0]))
+
+
+def xgb_learner(change):
+    return in_json(lambda content: change(content["learner"]))
+
+
+def cat_features(change):
+    return in_json(lambda content: change(content["features_info"]["float_features"]))
+
+
+def cat_info(change):
+    return in_json(lambda content: change(content["model_info"]))
+
+
+OUTSIDE, FEATURE = "points outside itself", "asks for a feature that is not there"
+ROUNDS, BORDERS = "rounds of a model of XGBoost in it do not fit", "not numbered, or their borders not sorted"
+CLASSES, CATEGORICAL = "only those for two classes", "is not supported: encode"
+# Each is one step from what is sound.
+AT_BORDERS = [
+    ("lightgbm", lgb_entry("split_feature", 4), FEATURE),
+    ("lightgbm", lgb_entry("split_feature", -1), FEATURE),
+    ("lightgbm", lgb_entry("left_child", 0), OUTSIDE),
+    ("lightgbm", lgb_entry("right_child", 0), OUTSIDE),
+    ("lightgbm", lgb_entry("left_child", lambda n_leaves: n_leaves - 1), OUTSIDE),
+    ("lightgbm", lgb_entry("right_child", lambda n_leaves: n_leaves - 1), OUTSIDE),
+    ("lightgbm", lgb_entry("left_child", lambda n_leaves: -n_leaves - 1), OUTSIDE),
+    ("lightgbm", lgb_entry("decision_type", 16), "unknown splits"),
+    ("lightgbm", lgb_entry("decision_type", -2), "unknown splits"),
+    ("lightgbm", lgb_entry("decision_type", 3), "unknown splits"),
+    ("lightgbm", lgb_entry("decision_type", 6), "takes zeros as missing in places"),
+    ("lightgbm", lgb_entry("num_cat", 1), CATEGORICAL),
+    ("lightgbm", lgb_entry("is_linear", 1), CATEGORICAL),
+    ("lightgbm", lgb_entry("num_leaves", 0), "has no leaves"),
+    ("lightgbm", lgb_entry("num_leaves", lambda n_leaves: n_leaves + 1), "different lengths"),
+    ("lightgbm", lgb_entry("threshold", "x"), "cannot be read"),
+    ("lightgbm", lambda text: text.replace("feature_names=", "feature_names=more ", 1), "has other feature_names"),
+    ("lightgbm", lambda text: text.replace("feature_infos=", "feature_infos=none ", 1), "has other feature_infos"),
+    ("lightgbm, one leaf", lambda text: re.sub(r"\nleaf_value=.*", "\nleaf_value=", text, count=1), "as many values"),
+    ("xgboost", xgb_tree("split_indices", 4), FEATURE),
+    ("xgboost", xgb_tree("split_indices", -1), FEATURE),
+    ("xgboost", xgb_trees(lambda tree: tree["left_children"].__setitem__(0, len(tree["left_children"]))), OUTSIDE),
+    ("xgboost", xgb_trees(lambda tree: tree["right_children"].__setitem__(0, len(tree["left_children"]))), OUTSIDE),
+    ("xgboost", xgb_tree("left_children", 0), OUTSIDE),
+    ("xgboost", xgb_tree("left_children", -2), OUTSIDE),
+    ("xgboost", xgb_tree("left_children", -1), "no node, or one with one child"),
+    ("xgboost", xgb_tree("right_children", -1), "no node, or one with one child"),
+    ("xgboost", xgb_trees(lambda tree: [each.clear() for each in tree.values() if isinstance(each, list)]), "no node"),
+    ("xgboost", xgb_tree("split_type", 1), CATEGORICAL),
+    ("xgboost", in_json(lambda content: xgb_model(content).update(cats={"enc": [1]})), CATEGORICAL),
+    *(
+        ("xgboost", in_json(lambda content, change=change: change(xgb_model(content)["iteration_indptr"])), ROUNDS)
+        for change in (
+            lambda bounds: bounds.__setitem__(0, 1),
+            lambda bounds: bounds.__setitem__(-1, bounds[-1] + 1),
+            lambda bounds: bounds.__setitem__(1, bounds[2] + 1),
+        )
+    ),
+    ("xgboost", xgb_learner(lambda learner: learner["attributes"].update(best_iteration="12")), "the best round"),
+    ("xgboost", xgb_learner(lambda learner: learner["attributes"].update(best_iteration="-1")), "the best round"),
+    ("xgboost", xgb_learner(lambda learner: learner["objective"].update(name="reg:tweedie")), "only trees"),
+    ("xgboost", xgb_learner(lambda learner: learner["gradient_booster"].update(name="dart")), "only trees"),
+    ("xgboost", xgb_learner(lambda learner: learner["learner_model_param"].update(num_class="2")), "two classes"),
+    ("xgboost", xgb_learner(lambda learner: learner["learner_model_param"].update(num_target="2")), "two classes"),
+    ("xgboost", xgb_learner(lambda learner: learner["learner_model_param"].update(base_score="x")), "no base score"),
+    ("xgboost", xgb_learner(lambda learner: learner.update(feature_names=["a"] * 3)), "do not fit their number"),
+    ("xgboost", xgb_learner(lambda learner: learner.update(feature_names=[1] * 4)), "do not fit their number"),
+    ("xgboost", xgb_learner(lambda learner: learner.update(feature_names="abcd")), "do not fit their number"),
+    ("catboost", cat_features(lambda features: features[1].update(flat_feature_index=0)), BORDERS),
+    ("catboost", cat_features(lambda features: features[1].update(feature_index=0)), BORDERS),
+    ("catboost", cat_features(lambda features: features[1].update(nan_value_treatment="AsMean")), BORDERS),
+    ("catboost", cat_features(lambda features: features[1]["borders"].reverse()), BORDERS),
+    ("catboost", cat_features(lambda features: features[1]["borders"].append(features[1]["borders"][-1])), BORDERS),
+    ("catboost", cat_features(lambda features: features[1]["borders"].append(float("inf"))), BORDERS),
+    ("catboost", cat_info(lambda info: info["class_params"].update(class_to_label=[1, 0])), CLASSES),
+    ("catboost", cat_info(lambda info: info["class_params"].update(class_names=[0, 1, 2])), CLASSES),
+    ("catboost", cat_info(lambda info: info["class_params"].update(class_names=[0, [1]])), CLASSES),
+    ("catboost", cat_info(lambda info: info.update(params={"loss_function": {"type": "RMSE"}})), CLASSES),
+    ("catboost", in_json(lambda content: content.update(ctr_data={})), CATEGORICAL),
+    ("catboost", in_json(lambda content: content["features_info"].update(categorical_features=[])), CATEGORICAL),
+    ("catboost", cat_tree(split_type="OneHotFeature"), "border that is not there"),
+    ("catboost", cat_tree(float_feature_index=None), "border that is not there"),
+    ("catboost", in_json(lambda content: content["oblivious_trees"][0]["leaf_weights"].pop()), "different lengths"),
+    (
+        "catboost",
+        in_json(
+            lambda content: content["oblivious_trees"][0].update(
+                splits=content["oblivious_trees"][0]["splits"][:1] * 17
+            )
+        ),
+        "deeper than 16",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "words"), AT_BORDERS)
+def test_each_check_of_a_text_is_needed(kind, change, words, saved_texts, tmp_path):
+    path = tmp_path / "model.skops"
+    path.write_bytes(saved_texts[kind])
+    rewritten(path, change)
+    with pytest.raises(ModelFileError, match=words):
+        load_model(path)
+
+
+@pytest.fixture(scope="module")
+def saved_texts(models, tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "model.skops"
+    found = {}
+    for kind in ("lightgbm", "lightgbm, one leaf", "xgboost", "catboost"):
+        save_model(models[kind], path)
+        found[kind] = path.read_bytes()
+    return found
 
 
 HOSTILE_STATES = {
