@@ -1,6 +1,7 @@
 """Where a column becomes another, and a share remarkable: one row on either side of each border."""
 
 import datetime
+import re
 
 import numpy as np
 import pandas as pd
@@ -158,6 +159,43 @@ def test_levels_are_the_same_text_as_numbers_of_any_kind():
     expected = encoder.transform(pd.DataFrame({"x": ["3", "1", "2", None]}))
     for same in ([3.0, 1.0, 2.0, np.nan], pd.array([3, 1, 2, None], dtype="Int64"), pd.Categorical([3, 1, 2, None])):
         np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"x": same})), expected)
+
+
+def test_rows_of_texts_and_numbers_in_lists():
+    rows = [["bonn" if row % 3 else "oslo", row / 4, row % 2 == 0] for row in range(30)]
+    encoder = TableEncoder().fit(rows)
+    assert [each.kind for each in encoder.columns_] == ["category", "number", "boolean"]
+    frame = pd.DataFrame(rows, columns=["x0", "x1", "x2"])
+    np.testing.assert_array_equal(encoder.transform(rows), TableEncoder().fit(frame.to_numpy()).transform(rows))
+    with pytest.raises(ValueError, match="'x1' must hold numbers"):
+        encoder.transform([["bonn", "oslo", True]] * 3)
+
+
+@pytest.mark.parametrize("odd", [["x", 3], [[3], "x"], [b"x", 1]])
+def test_a_column_without_one_value_of_its_kind_is_refused(odd):
+    """Single values of another type count as missing, a whole column does not."""
+    days = [datetime.date(2024, 1, 1 + day) for day in range(28)]
+    encoder = TableEncoder().fit(pd.DataFrame({"d": days, "beside": np.arange(28.0) ** 2}))
+    rows = pd.DataFrame({"d": pd.Series(odd * 14, dtype=object), "beside": 1.0})
+    with pytest.raises(ValueError, match="column 'd' must hold dates, as it did in fit"):
+        encoder.transform(rows)
+    rows.loc[3, "d"] = days[3]
+    with pytest.warns(UserWarning, match=rf"'d' holds dates.*\(27, the first is {re.escape(repr(odd[0]))}\)"):
+        assert np.isfinite(encoder.transform(rows)).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (pd.to_datetime([None, "2024-12-31"] * 10), r"got '2024-12-31T00:00:00.000000' \(type datetime64"),
+        ([None, "much"] * 10, r"got 'much' \(type"),
+        ([1j] * 20, r"got values of type complex128\."),
+    ],
+)
+def test_the_first_value_that_is_there_is_named(values, words):
+    encoder = TableEncoder().fit(pd.DataFrame({"x": np.arange(20.0) ** 2}))
+    with pytest.raises(ValueError, match=f"column 'x' must hold numbers, as it did in fit; {words}"):
+        encoder.transform(pd.DataFrame({"x": values}))
 
 
 def test_unknown_levels_of_arrays_and_of_several_columns():
