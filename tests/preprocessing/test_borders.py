@@ -155,6 +155,10 @@ def test_levels_are_the_same_text_as_numbers_of_any_kind():
     levels = pd.Series([1, 2.0, 2.5, "1", "two", np.float32(2), np.int64(1), None] * 8, dtype=object)
     plan = TableEncoder().fit(pd.DataFrame({"x": levels})).columns_[0]
     assert (plan.kind, set(plan.levels), plan.n_missing) == ("category", {"1", "2", "2.5", "two"}, 8)
+    # A truth value is no number, whichever of them comes first.
+    for values in ([True, 1, "a"], [1, True, "a"]):
+        plan = TableEncoder().fit(pd.DataFrame({"x": pd.Series(values * 8, dtype=object)})).columns_[0]
+        assert plan.levels == ("1", "True", "a")
     encoder = TableEncoder().fit(pd.DataFrame({"x": pd.Categorical([3, 1, 2, 1] * 8)}))
     expected = encoder.transform(pd.DataFrame({"x": ["3", "1", "2", None]}))
     for same in ([3.0, 1.0, 2.0, np.nan], pd.array([3, 1, 2, None], dtype="Int64"), pd.Categorical([3, 1, 2, None])):

@@ -202,8 +202,8 @@ def _read_objects(values: Array, name: str) -> Column:
     if all(issubclass(each, _NUMBERS) for each in types):
         numbers = np.array([np.nan if each is None else float(each) for each in present])
         return _numbers(numbers, "bool" if types and types <= {bool, np.bool_} else name)
-    texts = {each: _text_of(each) for each in set(present)}
-    return Column("category", _object_array([texts[each] for each in present]), name, present)
+    # No text is looked up by its value: True, 1 and 1.0 are one key, and would all be written as the first of them.
+    return Column("category", _object_array([*map(_text_of, present)]), name, present)
 
 
 def _is_missing_type(kind: type) -> bool:
