@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from cli_cases import command, commands_of, contents, frame, numbers, succeed, write
-from taufpl import NeymanPearsonClassifier, ScoreScreen, TauFPLClassifier
+from taufpl import NeymanPearsonClassifier, ScoreScreen, ScreeningClassifier, TauFPLClassifier
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import load_model, save_model
 from taufpl.thresholding import ThresholdRecord
@@ -173,6 +175,38 @@ def test_diff_of_other_models(place, tmp_path):
     assert done["rows"]["n_rows"] == 650
     again = succeed("diff", place / "old.skops", place / "old.skops", "--json").document
     assert (again["descent"], again["same_scorer"]) == ("same", True)
+
+
+SCORERS = {
+    "forest": lambda seed: RandomForestClassifier(8, random_state=seed),
+    "boosting": lambda seed: HistGradientBoostingClassifier(max_iter=8, max_features=0.5, random_state=seed),
+    "LightGBM": lambda seed: pytest.importorskip("lightgbm").LGBMClassifier(
+        n_estimators=8, subsample=0.5, subsample_freq=1, random_state=seed, verbose=-1
+    ),
+    "neighbours": lambda seed: BaggingClassifier(
+        KNeighborsClassifier(algorithm="brute"), n_estimators=2, random_state=seed
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*SCORERS, "stack"])
+def test_diff_knows_a_scorer_by_what_it_has_learned(name, tmp_path):
+    X, y = numbers(0)
+    models = [NeymanPearsonClassifier(SCORERS[name](seed), 0.05, random_state=0) for seed in (0, 1) if name in SCORERS]
+    if name == "stack":
+        models = [ScreeningClassifier(0.05, effort="fast", candidates=["forest"], random_state=seed) for seed in (0, 1)]
+    models = [model.fit(X, y) for model in models]
+    for seed, model in enumerate(models):
+        save_model(model, tmp_path / f"{seed}.skops")
+    np.savez(tmp_path / "fresh.npz", X=numbers(3)[0], y=numbers(3)[1])
+    succeed("recalibrate", tmp_path / "0.skops", tmp_path / "fresh.npz", "-o", tmp_path / "mended.skops")
+    for old, new, same in (("0", "0", True), ("0", "mended", True), ("0", "1", False), ("mended", "1", False)):
+        done = succeed("diff", tmp_path / f"{old}.skops", tmp_path / f"{new}.skops", "--json").document
+        assert done["same_scorer"] is same, (old, new)
+    if name == "forest":
+        models[0].estimator_.estimators_[7].tree_.value[-1] += 1e-9
+        save_model(models[0], tmp_path / "touched.skops")
+        assert "another one" in succeed("diff", tmp_path / "0.skops", tmp_path / "touched.skops").out
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [

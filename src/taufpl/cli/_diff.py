@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 
 from taufpl._files import written_whole
@@ -113,7 +112,7 @@ def _compared(old: LoadedModel, new: LoadedModel) -> dict[str, Any]:
         "old": str(old.path),
         "new": str(new.path),
         "descent": _descent(old, new),
-        "same_scorer": _learned(old) == _learned(new),
+        "same_scorer": _same(_learned(old), _learned(new)),
         "settings": {
             name: {"old": before[name], "new": after[name]}
             for name in _COMPARED
@@ -147,10 +146,41 @@ def _thresholds(model: LoadedModel) -> Iterator[tuple[str, float]]:
         yield each["limit"] if model.limits is not None else f"{each['limit']}, at {each['tau']:g}", each["threshold"]
 
 
-def _learned(model: LoadedModel) -> str:
-    """A hash of what the scorer and its preprocessing have learned."""
+def _learned(model: LoadedModel) -> list[Any]:
+    """What the scorer and its preprocessing have learned."""
     steps, head = steps_and_last(model.model)
-    return str(joblib.hash([steps, [getattr(head, name) for name in _LEARNED if hasattr(head, name)]]))
+    return [steps, {name: getattr(head, name) for name in _LEARNED if hasattr(head, name)}]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two objects hold the same values. Pickles differ by what an object shares with others, too."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if isinstance(a, np.ndarray):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        if a.dtype.hasobject:
+            return _same(a.tolist(), b.tolist())
+        return np.array_equal(a, b) or a.tobytes() == b.tobytes()  # not a number is the same as itself
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, str | bytes | int | set | frozenset):
+        return bool(a == b)
+    if isinstance(a, float | complex | np.generic):
+        return bool(a == b or (a != a and b != b))
+    return _same(_parts(a), _parts(b))
+
+
+def _parts(value: Any) -> list[Any]:
+    """What an object would be made of again."""
+    made = value.__reduce_ex__(4)
+    return [made] if isinstance(made, str) else [None if part is None else _listed(part) for part in made[1:]]
+
+
+def _listed(part: Any) -> Any:
+    return list(part) if isinstance(part, Iterator) else part
 
 
 def _descent(old: LoadedModel, new: LoadedModel) -> str:
