@@ -231,3 +231,10 @@ def test_values_many_decades_apart_are_named_as_the_reason():
     X = sparse.csr_array(np.vstack([smooth(50), np.full((1, 3), 1e200)]))
     with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="scale or clip the features"):
         factored(make_kernel("rbf", gamma=1.0, X=X), X)
+
+
+@pytest.mark.parametrize("name", ["linear", "poly"])
+def test_values_beyond_all_numbers_are_refused(name):
+    X = np.array([[1e200], [1.0], [2.0]])
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"k\(x, x\) sums to inf over all rows"):
+        factored(make_kernel(name, gamma=1.0, X=X), X)
