@@ -144,6 +144,24 @@ def test_damaged_records_are_refused(damage):
         SeenRows.from_bytes(damage(SeenRows(X).to_bytes()))
 
 
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5])
+def test_bits_that_belong_to_no_bucket_are_none(n_rows):
+    """Two bits a row, in whole bytes: a one behind them would make the set one short when it is asked."""
+    data = bytearray(SeenRows(X[:n_rows]).to_bytes())
+    first, last = 36, 36 + (2 * n_rows - 1) // 8  # behind the headers of the record, of its part and of the set
+    assert SeenRows.from_bytes(bytes(data)).count(X[:n_rows]) == n_rows
+    taken = next(bit for bit in range(8) if data[first] & (1 << bit) and (2 * n_rows >= 8 or bit >= 8 - 2 * n_rows))
+    data[first] ^= 1 << taken
+    with pytest.raises(ValueError, match="does not hold as many as it says"):
+        SeenRows.from_bytes(bytes(data))
+    data[last] |= 1
+    if 2 * n_rows % 8:
+        with pytest.raises(ValueError, match="does not hold as many as it says"):
+            SeenRows.from_bytes(bytes(data))
+    else:
+        SeenRows.from_bytes(bytes(data)).count(X)
+
+
 @pytest.fixture(scope="module")
 def model():
     return TauFPLClassifier(0.05, pos_label="fraud", reg=0.1, tau_scale=1.0, random_state=0).fit(X, NAMES)

@@ -73,7 +73,9 @@ class HashSet:
         if width not in (1, 2) or end > len(data):
             raise ValueError("a set of hashes is not as long as it says")
         buckets = np.frombuffer(data[_HEADER.size : middle], np.uint8)
-        if int(np.bitwise_count(buckets).sum()) != size:
+        # The last byte may have bits to spare, which come after all buckets.
+        spare = -2 * size % 8
+        if int(np.bitwise_count(buckets).sum()) != size or (spare and int(buckets[-1]) % 2**spare):
             raise ValueError("a set of hashes does not hold as many as it says")
         return cls(size, width, buckets, np.frombuffer(data[middle:end], f"<u{width}")), data[end:]
 
