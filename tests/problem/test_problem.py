@@ -63,6 +63,8 @@ def test_rows_in_any_order(order):
     coef, (alpha, beta) = rng.normal(size=3), rng.uniform(1, 2, size=(2, 4))
     for scores, rows in zip(problem.scores(coef), (order, others), strict=True):
         np.testing.assert_allclose(scores, X[rows] @ coef, atol=1e-14)
+    is_view = problem.scores(coef)[0].base is not None
+    assert is_view == (order == [0, 1, 2, 3])  # scores are not copied where rows follow each other
     weights = np.zeros(8)
     weights[order], weights[others] = alpha, -beta
     np.testing.assert_array_equal(problem.row_weights(alpha, beta), weights)
