@@ -12,6 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDOneClassSVM
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -26,9 +27,9 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVC
 
 from persistence_cases import FRAME, FRAME_Y, KERNEL_MODELS, MODELS, NAMES, X, Y, columns, guarded, rows, table
-from taufpl import TauFPLClassifier, TauFPLRanker
+from taufpl import NeymanPearsonClassifier, ScoreScreen, TauFPLClassifier, TauFPLRanker
 from taufpl.exceptions import ExportError
-from taufpl.persistence import to_json, to_sql
+from taufpl.persistence import to_json, to_sql, training_summary
 
 FRESH, _ = rows(1000, seed=1)
 FRESH_FRAME, _ = table(1000, seed=1)
@@ -355,3 +356,29 @@ def test_what_cannot_be_written_is_refused(name, export):
     make, message = REFUSED[name]
     with pytest.raises(ExportError, match=message):
         export(make())
+
+
+@pytest.mark.parametrize("is_high", [True, False])
+def test_scores_of_your_own_are_compared_as_they_stand(is_high):
+    scores = pd.DataFrame({"score": (X if is_high else -X) @ np.ones(4)})
+    screen = ScoreScreen("score", 0.05, higher_is_positive=is_high).fit(scores, Y)
+    name, sign, limit = to_sql(screen).split()
+    assert (name, sign, float(limit)) == ('"score"', ">" if is_high else "<", screen.threshold_)
+    # What a step has changed is computed first, even by a weight of 1.
+    filled = make_pipeline(SimpleImputer(), ScoreScreen(0, 0.05, higher_is_positive=is_high)).fit(scores, Y)
+    assert "CASE" in to_sql(filled) or "COALESCE" in to_sql(filled)
+    kept = scores.assign(score=scores["score"].where(np.arange(len(scores)) % 7 > 0))
+    for row, label in zip(records(kept), filled.predict(kept), strict=True):
+        assert decide(to_json(filled), row) == label
+
+
+def test_columns_are_counted_by_weights_where_an_estimator_does_not_know_them():
+    counted = LogisticRegression().fit(X, Y)
+    uncounted = LogisticRegression().fit(X, Y)
+    del uncounted.n_features_in_
+    expected, found = (NeymanPearsonClassifier(FrozenEstimator(each), 0.05).fit(X, Y) for each in (counted, uncounted))
+    assert training_summary(found)["n_features"] == 4
+    assert to_json(found)["weights"] == to_json(expected)["weights"]
+    scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, Y)
+    del scaled[0].n_features_in_
+    assert training_summary(NeymanPearsonClassifier(FrozenEstimator(scaled), 0.05).fit(X, Y))["n_features"] is None
