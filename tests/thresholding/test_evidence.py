@@ -1,6 +1,6 @@
 """Samples and evidence: what is kept of all scores, and what a record says beside its threshold."""
 
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -53,6 +53,8 @@ def test_recall_is_a_share_with_the_interval_of_its_count(hits, n, delta):
 def test_without_positives_there_is_no_recall():
     assert EVIDENCE.with_recall(np.empty(0)) is EVIDENCE
     assert EVIDENCE.tpr_estimate is EVIDENCE.tpr_interval is None
+    for known in ("n_positive", "n_true_positive"):
+        assert replace(EVIDENCE, **{known: 5}).tpr_interval is None
 
 
 def test_a_guarantee_is_taken_back_with_its_reason():

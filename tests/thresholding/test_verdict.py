@@ -91,6 +91,8 @@ def test_close_calls_take_many_negatives_and_equal_rates_cannot_be_told_apart():
     # By the normal approximation z^2 tau (1 - tau) / (tau - rate)^2.
     assert negatives_to_settle(99, 10_000, 0.01) == pytest.approx(1.6449**2 * 0.0099 / 1e-8, rel=0.01)
     assert negatives_to_settle(100, 10_000, 0.01) is None
+    for tau in (0.01 - 1e-10, 0.01 + 1e-10):  # that would take some 10^18
+        assert negatives_to_settle(1000, 100_000, tau) is None
 
 
 @pytest.mark.parametrize(
