@@ -193,9 +193,9 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
     The file is read as text and numbers first. Only if every type in it is known (those of this library, the
     estimators of scikit-learn and what they hold, NumPy's arrays and SciPy's sparse matrices) is anything built; no
     function that the file names is called. LightGBM, XGBoost and CatBoost get texts of trees that were checked and
-    written anew. Trees, support vectors, sparse matrices and generators of random numbers
-    are then checked for indices that point outside. Whether the model decides well is another matter: a file from a
-    stranger is as good as the stranger.
+    written anew. Trees, support vectors, neighbours, sparse matrices and generators of random numbers are then checked
+    for indices that point outside. Whether the model decides well is another matter: a file from a stranger is as good
+    as the stranger.
 
     Parameters
     ----------
