@@ -364,6 +364,8 @@ def test_scores_of_your_own_are_compared_as_they_stand(is_high):
     screen = ScoreScreen("score", 0.05, higher_is_positive=is_high).fit(scores, Y)
     name, sign, limit = to_sql(screen).split()
     assert (name, sign, float(limit)) == ('"score"', ">" if is_high else "<", screen.threshold_)
+    # In a query too, so that a database may use an index.
+    assert f'CASE WHEN "taufpl_source"."score" {sign} {limit} THEN 1' in to_sql(screen, table="events")
     # What a step has changed is computed first, even by a weight of 1.
     filled = make_pipeline(SimpleImputer(), ScoreScreen(0, 0.05, higher_is_positive=is_high)).fit(scores, Y)
     assert "CASE" in to_sql(filled) or "COALESCE" in to_sql(filled)
