@@ -169,6 +169,14 @@ def test_negatives_needed_at_exact_powers(n):
     assert n == 1074 or negatives_needed(0.5, math.nextafter(2.0**-n, 0)) == n + 1
 
 
+@pytest.mark.parametrize("tau", [0.1, 0.25, 0.3, 0.75, 0.9])
+def test_negatives_needed_where_delta_is_a_rounded_power(tau):
+    for n in range(1, 100):
+        power = (1 - Fraction(tau)) ** n
+        delta = float(power)
+        assert negatives_needed(tau, delta) == (n if power <= Fraction(delta) else n + 1)
+
+
 @pytest.mark.parametrize("tau", [1e-9, 1e-15, 1e-300])
 def test_negatives_needed_at_tiny_tolerances(tau):
     assert negatives_needed(tau, 0.05) == pytest.approx(-math.log(0.05) / tau, rel=1e-9)
@@ -186,7 +194,7 @@ def test_upper_bound_has_the_tail_delta(x, n, delta):
 
 def test_upper_bound_of_arrays_and_edges():
     assert fpr_upper_bound(0, 0) == fpr_upper_bound(5, 5) == 1.0
-    assert fpr_upper_bound(0, 1, 0.25) == pytest.approx(0.75, rel=1e-15)
+    assert fpr_upper_bound(0, 1, 0.25) == pytest.approx(0.75, rel=1e-12)
     bounds = fpr_upper_bound(np.arange(5), 10)
     assert bounds.shape == (5,)
     assert bounds.tolist() == [fpr_upper_bound(x, 10) for x in range(5)]

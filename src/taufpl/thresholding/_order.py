@@ -117,8 +117,8 @@ def negatives_needed(tau: float, delta: float = 0.05) -> int:
     """
     tau, delta = check_tau(tau), check_delta(delta)
     n = max(1, math.ceil(math.log(delta) / math.log1p(-tau)))
-    # The quotient may be rounded to either side of a whole number.
-    while n > 1 and _tail_within(0, n - 1, tau, delta):
+    # The quotient may be rounded to either side of a whole number. Of none at all the tail is 1, which is above delta.
+    while _tail_within(0, n - 1, tau, delta):
         n -= 1
     while not _tail_within(0, n, tau, delta):
         n += max(1, n >> 44)  # where n has more digits than a float, steps of one would lead nowhere
