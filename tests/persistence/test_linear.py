@@ -366,6 +366,12 @@ def test_scores_of_your_own_are_compared_as_they_stand(is_high):
     assert (name, sign, float(limit)) == ('"score"', ">" if is_high else "<", screen.threshold_)
     # In a query too, so that a database may use an index.
     assert f'CASE WHEN "taufpl_source"."score" {sign} {limit} THEN 1' in to_sql(screen, table="events")
+    raw, distance, labels = (
+        np.array(each) for each in list(zip(*query(to_sql(screen, table="events"), scores), strict=True))[-3:]
+    )
+    np.testing.assert_array_equal(raw, scores["score"] * (1 if is_high else -1))
+    np.testing.assert_array_equal(distance, screen.decision_function(scores))
+    np.testing.assert_array_equal(labels, screen.predict(scores))
     # What a step has changed is computed first, even by a weight of 1.
     filled = make_pipeline(SimpleImputer(), ScoreScreen(0, 0.05, higher_is_positive=is_high)).fit(scores, Y)
     assert "CASE" in to_sql(filled) or "COALESCE" in to_sql(filled)
