@@ -301,6 +301,7 @@ def test_np_score_rule_takes_the_most_careful_of_equals():
 def test_np_score_rule_on_classes_apart_and_reversed():
     assert NPScoreRule(0.1).choose([0.0, 1.0], [2.0, 3.0]).threshold == 1.0
     assert NPScoreRule(0.1).choose([2.0, 3.0], [0.0, 1.0]).threshold == 3.0
+    assert NPScoreRule(0.9).choose([2.0, 3.0], [0.0, *[1.0] * 9]).threshold == 0.0  # nine in ten may be above
 
 
 @pytest.mark.parametrize("rule", [TrainQuantile(0.1), OrderStatistic(0.1), NPScoreRule(0.1)])
@@ -376,7 +377,7 @@ def test_rounds_repeat_with_the_seed_and_differ_among_themselves(source):
         (lambda: order_rank(10, 0.1, float("nan")), ValueError, "delta must be strictly between 0 and 1, got nan"),
         (lambda: negatives_needed(0.0), ValueError, "tau must be strictly between"),
         (
-            lambda: fpr_upper_bound(3, 2),
+            lambda: fpr_upper_bound([5, 3], [5, 2]),
             ValueError,
             "n_false_positive must be at most n_negative, got 3 of 2 negatives",
         ),
