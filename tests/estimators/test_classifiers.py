@@ -228,7 +228,8 @@ def test_a_fitted_scorer_is_calibrated_on_what_it_is_given(wrap):
     np.testing.assert_allclose(model.threshold_, OrderStatistic(0.05).choose(scores).threshold, rtol=1e-5)
     assert model.evidence_.n_negative == 800
     only_negatives = NeymanPearsonClassifier(**wrap(fitted), tau=0.05).fit(X[Y == 0], Y[Y == 0])
-    assert only_negatives.threshold_ == model.threshold_
+    # BLAS may add up the scores of another number of rows in another order.
+    assert only_negatives.threshold_ == pytest.approx(model.threshold_, rel=1e-12)
     with pytest.raises(ValueError, match="y must hold negatives, 0, to calibrate a fitted estimator on"):
         NeymanPearsonClassifier(**wrap(fitted)).fit(X[Y == 1], Y[Y == 1])
 

@@ -194,7 +194,7 @@ def test_upper_bound_has_the_tail_delta(x, n, delta):
 
 def test_upper_bound_of_arrays_and_edges():
     assert fpr_upper_bound(0, 0) == fpr_upper_bound(5, 5) == 1.0
-    assert fpr_upper_bound(0, 1, 0.25) == pytest.approx(0.75, rel=1e-12)
+    assert fpr_upper_bound(0, 1, 0.25) == pytest.approx(0.75, rel=1e-15)
     bounds = fpr_upper_bound(np.arange(5), 10)
     assert bounds.shape == (5,)
     assert bounds.tolist() == [fpr_upper_bound(x, 10) for x in range(5)]
