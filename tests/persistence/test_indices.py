@@ -354,13 +354,17 @@ def test_a_tree_with_fewer_nodes_than_it_says(tmp_path):
 
 @pytest.mark.parametrize("n_trees", [2, 3, 8])
 def test_trees_of_a_list_stand_in_arrays_that_they_have_in_common(n_trees, tmp_path):
-    """Of few trees too, and where some have sets of categories and others none; what is no such list stays as it is."""
-    travelled(RandomForestClassifier(n_trees, max_depth=2, random_state=0).fit(ROWS, LABELS), tmp_path / "forest.skops")
-    with zipfile.ZipFile(tmp_path / "forest.skops") as file:
-        n_arrays = len([name for name in file.namelist() if name.endswith(".npy")])
-    travelled(RandomForestClassifier(5, max_depth=2, random_state=0).fit(ROWS, LABELS), tmp_path / "other.skops")
-    with zipfile.ZipFile(tmp_path / "other.skops") as file:
-        assert n_arrays == len([name for name in file.namelist() if name.endswith(".npy")])
+    """Of few trees too, and in an array of objects that are all exchanged."""
+
+    def n_arrays(part):
+        travelled(part, tmp_path / "model.skops")
+        with zipfile.ZipFile(tmp_path / "model.skops") as file:
+            return len([name for name in file.namelist() if name.endswith(".npy")])
+
+    forest, five = (RandomForestClassifier(n, max_depth=2, random_state=0).fit(ROWS, LABELS) for n in (n_trees, 5))
+    boxed = np.empty(1, dtype=object)
+    boxed[0] = forest
+    assert n_arrays(forest) == n_arrays(five) == n_arrays(boxed)
 
 
 def test_trees_of_which_some_have_no_sets_of_categories(tmp_path):
