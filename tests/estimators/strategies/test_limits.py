@@ -196,6 +196,28 @@ def test_too_few_held_out_say_which_share_would_do(tau):
         screen(tau).training_rows([0, 1, 1, 1])
 
 
+def test_the_fewest_that_may_be_held_out():
+    assert np.sum(screen(insufficient="infinite").training_rows([0, 0, 1, 1]) < 2) == 1
+    # Several tolerances may do with fewer than equal shares of delta take; of thresholds for every look none may.
+    y, single, shared = np.repeat([0, 1], [1000, 10]), negatives_needed(0.05, 0.05), negatives_needed(0.05, 0.025)
+    assert single < shared
+    assert np.sum(screen((0.05, 0.2), holdout=single / 1000).training_rows(y) < 1000) == 1000 - single
+    needed = sequence_negatives_needed(0.05, 0.025)  # one half of delta is for the first sequence
+    assert np.sum(screen(looks="any", holdout=needed / 1000).training_rows(y) < 1000) == 1000 - needed
+    with pytest.raises(ValueError, match=f"needs at least {needed} negatives held out, got {needed - 1} of"):
+        screen(looks="any", holdout=(needed - 1) / 1000).training_rows(y)
+
+
+def test_positives_that_are_tied_with_a_threshold_are_not_above_it():
+    tied, segments = np.round(X), np.where(LABELS == "a", "a", "b")
+    model = screen().fit(tied, Y, segments=segments)
+    for name, evidence in zip(model.segments_.limits, model.segments_.evidence, strict=True):
+        own = tied[(Y == 1) & (segments == name), 0]
+        level = round(evidence.threshold)
+        assert (own == level).any()
+        assert (evidence.n_true_positive, evidence.n_positive) == (np.sum(own > level), own.size)
+
+
 @pytest.mark.parametrize("n_positive", [1, 2, 3, 12])
 def test_recall_takes_two_positives(n_positive):
     rows = np.r_[np.flatnonzero(Y == 0), np.flatnonzero(Y == 1)[:n_positive]]
