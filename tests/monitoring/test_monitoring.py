@@ -234,6 +234,12 @@ def test_verdict_is_the_side_of_the_tolerance_that_is_proven(rate, verdict):
     assert (monitor.fpr_lower_bound >= 0.01) == (verdict == "left") == monitor.alarm
 
 
+def test_a_bound_at_the_tolerance_itself_is_within():
+    bound = fed(np.zeros(2000, dtype=bool)).fpr_upper_bound
+    assert fed(np.zeros(2000, dtype=bool), tau=bound).verdict == "within"
+    assert fed(np.zeros(2000, dtype=bool), tau=math.nextafter(bound, 0)).verdict == "open"
+
+
 def test_a_change_takes_the_word_within_back():
     flags = np.random.default_rng(11).random(20_000) < 0.004
     monitor = fed(flags)
