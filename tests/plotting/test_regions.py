@@ -115,14 +115,16 @@ def test_contours_leave_their_share_of_negatives_above(data, kind):
     taus = [0.2, 0.001, 0.05]
     display = DecisionRegionsDisplay.from_estimator(model, X, y, taus=taus)
     scores = np.sort(model.decision_function(X[y == 0]))
+    # A level is a score, and BLAS may add up the scores of negatives alone in another order.
+    rounding = 1e-12 * np.abs(scores).max()
     assert list(display.levels) == sorted(taus)
     for tau, level in display.levels.items():
-        assert np.count_nonzero(scores > level) <= tau * scores.size
+        assert np.count_nonzero(scores > level + rounding) <= tau * scores.size
         # The next lower threshold would be one too low.
-        assert np.count_nonzero(scores >= level) > tau * scores.size
+        assert np.count_nonzero(scores >= level - rounding) > tau * scores.size
         np.testing.assert_allclose(model.decision_function(vertices(display, level)), level, atol=1e-9)
     if kind == "continuous":
-        shares = [np.mean(scores > level) for level in display.levels.values()]
+        shares = [np.mean(scores > level + rounding) for level in display.levels.values()]
         np.testing.assert_allclose(shares, np.floor(np.multiply(sorted(taus), 1500)) / 1500)
     assert {"0.1 %", "5 %", "20 %", "share of these negatives above"} <= set(texts(display.ax_))
 
