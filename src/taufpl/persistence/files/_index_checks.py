@@ -175,7 +175,8 @@ def _check_expansion(model: Any) -> None:
 
 def _check_neighbours(model: Any) -> None:
     """Rows that new ones are compared with have their columns, and one label each that is there."""
-    rows, labels = model._fit_X, getattr(model, "_y", None)
+    rows = model._fit_X
+    labels: Any = getattr(model, "_y", None)
     _check_n_features(rows.shape[1], model.n_features_in_)
     if hasattr(model, "classes_") and np.ndim(labels) == 1:
         # Several labels a row are followed by NumPy, which looks.
