@@ -162,6 +162,21 @@ def test_a_row_that_never_ends_is_an_error_in_words(place, tmp_path, monkeypatch
         assert max(sizes) == 256 << 20 > min(sizes)
 
 
+def test_a_header_of_megabytes_is_read(place, tmp_path):
+    table = frame(1)
+    wide = [*table.columns, *(f"a_column_that_the_model_does_not_know_{i}" for i in range(30_000))]
+    lines = (",".join(map(repr, row)) + "," * 30_000 for row in table.itertuples(index=False))
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(wide), *lines][:40]) + "\n")
+    assert (tmp_path / "wide.csv").stat().st_size > 2 << 20
+    done = succeed("predict", place / "m.skops", tmp_path / "wide.csv", "-o", tmp_path / "out.csv", "--json")
+    assert done.document["n_rows"] == 39
+    (tmp_path / "empty.csv").write_text("")
+    for text in ("", "\n\n"):
+        (tmp_path / "empty.csv").write_text(text)
+        done = command("predict", place / "m.skops", tmp_path / "empty.csv", "-o", tmp_path / "out.csv")
+        assert (done.code, "empty" in done.err) == (1, True)
+
+
 # Numbers
 
 

@@ -18,9 +18,10 @@ from taufpl._extras import require
 from taufpl._types import Array, Vector
 from taufpl.cli._data_file import DataFile
 
-# A row must fit in a block: where one does not, larger blocks are tried.
+# A row, the header too, must fit in a block: where one does not, larger blocks are tried.
 _BLOCKS = (1 << 20, 1 << 24, 1 << 28)
 _TOO_LONG = "straddl"
+_NO_HEADER = "Empty CSV"
 # Errors of pyarrow that are said again in the words of whoever has to mend the file.
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _VALUE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.DOTALL)
@@ -134,7 +135,7 @@ def _csv_batches(file: DataFile, types: Mapping[str, Any]) -> Iterator[Any]:
                         done = seen
             return
         except ValueError as error:
-            if _TOO_LONG not in str(error) or block == _BLOCKS[-1]:
+            if not _may_fit(error, block):
                 raise
 
 
@@ -153,8 +154,13 @@ def _read_csv(file: DataFile, types: Mapping[str, Any] | None = None, *, threads
         try:
             return arrow(".csv").read_csv(str(file.path), **_csv_options(file, types, block=block, threads=threads))
         except ValueError as error:
-            if _TOO_LONG not in str(error) or block == _BLOCKS[-1]:
+            if not _may_fit(error, block):
                 raise
+
+
+def _may_fit(error: ValueError, block: int) -> bool:
+    """Whether a larger block may hold the row, or the header, that this one does not."""
+    return block < _BLOCKS[-1] and any(words in str(error) for words in (_TOO_LONG, _NO_HEADER))
 
 
 def _csv_options(
@@ -269,7 +275,7 @@ def _csv_reason(file: DataFile, text: str, names: list[str]) -> str:
         return ": is not encoded in UTF-8. Save it so, for example: iconv -f latin1 -t utf-8."
     if _TOO_LONG in text:
         return f": a row is longer than {_BLOCKS[-1] >> 20} MiB. Is a quotation mark opened and never closed?"
-    if "Empty CSV" in text:
+    if _NO_HEADER in text:
         return ": is empty, or no CSV file."
     return f": is no CSV file ({_short(text)})."
 
