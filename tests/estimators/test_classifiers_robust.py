@@ -136,3 +136,44 @@ def test_unfitted_and_scoreless():
 
     with pytest.raises(TypeError, match="must have decision_function or predict_proba, NoScore has neither"):
         NeymanPearsonClassifier(NoScore(), 0.1).fit(X, Y)
+
+
+class Reshaped(LogisticRegression):
+    """Scores that are changed before anybody sees them."""
+
+    def __init__(self, change=None):
+        super().__init__()
+        self.change = change
+
+    def decision_function(self, X):
+        return self.change(super().decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "shape"),
+    [
+        (lambda scores: np.append(scores, 0.0), r"\(\d+,\)"),
+        (lambda scores: scores[:-1], r"\(\d+,\)"),
+        (lambda scores: scores[:, np.newaxis], r"\(\d+, 1\)"),
+        (lambda scores: 1.0, r"\(\)"),
+    ],
+    ids=["one more", "one less", "a column", "one for all"],
+)
+def test_scores_that_are_not_one_a_row_are_refused(change, shape):
+    X, y = two_clouds(60, 400, 3)
+    for threshold in ("np", "cross"):
+        model = NeymanPearsonClassifier(Reshaped(change), 0.1, threshold=threshold, random_state=0)
+        with pytest.raises(ValueError, match=f"one score a row, shape .* Reshaped have shape {shape}"):
+            model.fit(X, y)
+
+
+def test_an_infinite_threshold_is_told():
+    X, y = two_clouds(60, 400, 3)
+    model = NeymanPearsonClassifier(Reshaped(lambda scores: np.where(scores > -5, np.inf, scores)), 0.1, threshold="np")
+    with pytest.warns(UserWarning, match="so many negatives have an infinite score that the threshold is infinite"):
+        model.fit(X, y)
+    assert not model.predict(X).any()
+    # Some that are infinite do no harm.
+    few = NeymanPearsonClassifier(Reshaped(lambda scores: np.where(scores > 2, np.inf, scores)), 0.1, threshold="np")
+    assert np.isfinite(few.fit(X, y).threshold_)
+    assert few.predict(X[few.estimator_.decision_function(X) == np.inf]).all()

@@ -104,9 +104,9 @@ def scores_of(model: Any, X: Any, positive: Any) -> Any:
 
 def _scores_in_memory(model: Any, X: Any, positive: Any) -> Vector:
     if is_outlier_detector(model):
-        return -np.asarray(model.decision_function(X), dtype=np.float64)
+        return -_a_score_a_row(model, X, model.decision_function(X))
     if hasattr(model, "decision_function"):
-        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        scores = _a_score_a_row(model, X, model.decision_function(X))
         if scores.ndim == 1:
             return scores if model.classes_[1] == positive else -scores
     elif hasattr(model, "predict_proba"):
@@ -115,13 +115,24 @@ def _scores_in_memory(model: Any, X: Any, positive: Any) -> Vector:
             # Its probabilities are of single precision, in which many of the highest are the same.
             shares = expit(log_odds(model, X))
             return shares if model.classes_[1] == positive else 1.0 - shares
-        scores = np.asarray(model.predict_proba(X), dtype=np.float64)
+        scores = _a_score_a_row(model, X, model.predict_proba(X))
     else:
         raise TypeError(
             f"estimator must have decision_function or predict_proba, {type(model).__name__} has neither. "
             "For an SVC, say, decision_function is there; for a regressor, wrap it so that it gives scores."
         )
     return scores[:, int(np.flatnonzero(model.classes_ == positive)[0])]
+
+
+def _a_score_a_row(model: Any, X: Any, scores: Any) -> Any:
+    """Scores as doubles, once there is one for each row, or one for each row and class."""
+    found, n_rows = np.asarray(scores, dtype=np.float64), num_samples(X)
+    if found.shape != (n_rows,) and not (found.ndim == 2 and found.shape[0] == n_rows and found.shape[1] > 1):
+        raise ValueError(
+            f"estimator must give one score a row, shape ({n_rows},), or one a row and class, ({n_rows}, 2); the "
+            f"scores of {type(steps_and_last(model)[1]).__name__} have shape {found.shape}."
+        )
+    return found
 
 
 def mean_scores(scores: list[Any]) -> Any:
@@ -132,9 +143,11 @@ def mean_scores(scores: list[Any]) -> Any:
 def decisions_of(scores: Any, threshold: Any) -> Any:
     """Scores minus threshold, one for all rows or, in memory, one a row.
 
-    They are without the infinities, which metrics refuse, that a threshold of +inf would make.
+    They are without the infinities, which metrics refuse, that a threshold of +inf would make; an infinite score is not
+    above that.
     """
-    return finite(scores - (min(threshold, _LARGEST) if is_remote(scores) else threshold))
+    with np.errstate(invalid="ignore"):
+        return finite(scores - (min(threshold, _LARGEST) if is_remote(scores) else threshold))
 
 
 def finite(decisions: Any) -> Any:

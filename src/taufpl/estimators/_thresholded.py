@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -242,6 +243,12 @@ class ThresholdedMixin(ABC):
         """
         if outcome.segments is not None:
             _warn_unproven(outcome.segments.unproven)  # first of all: a warning may be made an error
+        if any(each.threshold == math.inf and each.rank is not None for each in outcome.evidence):
+            warn_user(
+                "so many negatives have an infinite score that the threshold is infinite, too: no row can be above it, "
+                "and none is predicted positive. Let the estimator give finite scores.",
+                UserWarning,
+            )
         self._score_rounding = rounding
         forget(self, "segments_", "sequences_")
         kept = tuple(map(self._as_kept, outcome.evidence))
