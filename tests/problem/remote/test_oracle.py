@@ -9,6 +9,7 @@ from block_cases import block_problem, dual_pair
 from solver_cases import go_to, make_data, make_problem
 from taufpl.problem import KrylovSystem, Oracle
 from taufpl.projection import project_topk_simplex
+from taufpl.solvers import Newton
 from working_set_cases import assert_describes, direction_of
 
 
@@ -138,3 +139,15 @@ def test_the_working_set_is_nearest_to_a_change_of_class_in_every_block(size, k)
     assert_describes(found, X, y, classes, targets, followed, step)
     np.testing.assert_allclose(found.centre, memory.centre[followed[1]], atol=1e-12)
     np.testing.assert_allclose(direction_of(found), blocks.point.dual_direction, atol=1e-9)
+
+
+def test_what_blocks_say_of_the_positives_and_what_a_solve_costs():
+    X, y = make_data(60, 200, 5, shift=3.0)
+    blocks, memory = block_problem(X, y, 20, 0.01, ends=(70, 150)), make_problem(X, y, 20, 0.01)
+    apart = X[y > 0] - X[y < 0].mean(axis=0)
+    assert blocks.positive_spread() == pytest.approx(np.square(apart).sum(axis=1).mean(), rel=1e-12)
+    # Passes count work on some rows as its share: the way over blocks costs about what it costs in memory.
+    ours, known = Newton(tol=1e-8).solve(blocks), Newton(tol=1e-8).solve(memory)
+    assert ours.converged
+    assert np.any(ours.coef)
+    assert known.n_passes / 2 < ours.n_passes < 2 * known.n_passes
