@@ -25,14 +25,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# Opposites and borders of comparisons, signs, `and`, `or`, `not`, `True`, `break`.
+# Opposites and borders of comparisons, signs, `and`, `or`, `not`, `break`.
 OPERATORS = re.compile(
     r"core/(ReplaceComparisonOperator_(Eq_NotEq|NotEq_Eq|Lt_(LtE|GtE)|LtE_(Lt|Gt)|Gt_(GtE|LtE)|GtE_(Gt|Lt)"
     r"|Is_IsNot|IsNot_Is|In_NotIn|NotIn_In)"
     r"|ReplaceBinaryOperator_(Add_Sub|Sub_Add|Mul_Div|Div_Mul|FloorDiv_Mul)"
     r"|ReplaceUnaryOperator_(USub_UAdd|Delete_Not|Delete_USub)"
-    r"|ReplaceAndWithOr|ReplaceOrWithAnd|AddNot|ReplaceTrueWithFalse|ReplaceFalseWithTrue"
-    r"|ReplaceBreakWithContinue|ReplaceContinueWithBreak)"
+    r"|ReplaceAndWithOr|ReplaceOrWithAnd|AddNot|ReplaceBreakWithContinue|ReplaceContinueWithBreak)"
 )
 SECONDS = 60.0  # for one change: what runs for ever is noticed
 SETTINGS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONDONTWRITEBYTECODE"), "1") | {"CI": "true"}
@@ -146,11 +145,13 @@ def all_changes(package: Path) -> list[tuple[str, Path, int, int]]:
 
     found = []
     for path in map(Path, find_modules([package])):
-        nodes = list(ast_nodes(get_ast_from_path(path)))
+        nodes, lines = list(ast_nodes(get_ast_from_path(path))), path.read_text().splitlines()
         for name in filter(OPERATORS.fullmatch, operator_names()):
             operator: Any = get_operator(name)()
-            starts = [start for node in nodes for start, _ in operator.mutation_positions(node)]
-            found += [(name, path, line, i) for i, (line, _) in enumerate(starts)]
+            places = [place for node in nodes for place in operator.mutation_positions(node)]
+            # The star before arguments that need their name is no product.
+            is_star = [lines[line - 1][column:].startswith("*,") for (line, column), _ in places]
+            found += [(name, path, place[0][0], i) for i, place in enumerate(places) if not is_star[i]]
     return sorted(found, key=lambda change: (*change[1:3], change[0], change[3]))
 
 
