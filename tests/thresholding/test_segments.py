@@ -215,6 +215,13 @@ def test_segments_without_negatives_join_no_limit():
     assert (pooled.members, pooled.unproven) == ({"a": "others", "b": "others"}, ("c",))
 
 
+def test_segments_that_have_just_enough_together_share_a_limit():
+    taus = dict.fromkeys("ab", 0.01)  # 299 negatives, as in closed form: .99^299 <= .05 < .99^298
+    assert SegmentOrderStatistics(0.01).divide({"a": 150, "b": 149}, taus).members == {"a": "others", "b": "others"}
+    with pytest.raises(ValueError, match="needs at least 299 negatives"):
+        SegmentOrderStatistics(0.01).divide({"a": 149, "b": 149}, taus)
+
+
 def test_values_are_split_in_the_order_given():
     codes, values = np.random.default_rng(0).integers(-1, 5, 60), np.arange(60)
     parts = split_by_code(values, codes, 6)

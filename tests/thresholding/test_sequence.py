@@ -137,6 +137,9 @@ def test_a_sequence_at_the_border_is_taken(state):
 def test_too_few_negatives_say_how_many_it_takes():
     with pytest.raises(ValueError, match="needs at least 377 negatives"):
         SequenceStatistic((0.01,)).choose_all(np.arange(300.0))
+    needed = sequence_negatives_needed(0.01, 0.025)  # two tolerances share delta
+    with pytest.raises(ValueError, match=f"needs at least {needed} negatives"):
+        SequenceStatistic((0.1, 0.01)).choose_all(np.arange(300.0))
     (evidence,) = SequenceStatistic((0.01,), insufficient="infinite").choose_all(np.arange(300.0))
     assert evidence.threshold == np.inf
     assert NegativeSequence(0.05).add(np.arange(300.0), (0.01,)).choose_all((0.01,), "infinite") == (evidence,)

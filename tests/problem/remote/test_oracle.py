@@ -56,6 +56,15 @@ def test_points_are_those_in_memory(k):
         )
 
 
+@pytest.mark.parametrize("k", [1, 20, 200])
+def test_the_first_point_is_that_in_memory(k):
+    X, y = make_data(60, 200, 5)
+    ours, known = (oracle.point for oracle in both(X, y, k, steps=0))
+    for name in ("primal", "dual", "plain_dual", "total"):
+        assert getattr(ours, name) == pytest.approx(getattr(known, name), rel=1e-9), name
+    np.testing.assert_allclose(ours.dual_direction, known.dual_direction, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("k", [1, 20, 120, 200])
 def test_newton_steps_and_the_thresholds_that_they_lead_to(k):
     X, y = make_data(60, 200, 5)
