@@ -5,9 +5,15 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import IsolationForest
+from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, minmax_scale
+from sklearn.svm import SVC
 
 from estimator_cases import ScoreItself, X, Y, two_clouds
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
@@ -177,3 +183,74 @@ def test_an_infinite_threshold_is_told():
     few = NeymanPearsonClassifier(Reshaped(lambda scores: np.where(scores > 2, np.inf, scores)), 0.1, threshold="np")
     assert np.isfinite(few.fit(X, y).threshold_)
     assert few.predict(X[few.estimator_.decision_function(X) == np.inf]).all()
+
+
+class ByPlace(ScoreItself):
+    """A score that is the place of the row."""
+
+    def decision_function(self, X):
+        return np.arange(len(X), dtype=float)
+
+
+class ByCall(ScoreItself):
+    """A score that grows from call to call."""
+
+    def decision_function(self, X):
+        self.n_calls_ = getattr(self, "n_calls_", 0) + 1
+        return np.asarray(X)[:, 0] + self.n_calls_
+
+
+NOT_OF_THE_ROW = [
+    (
+        make_pipeline(FunctionTransformer(minmax_scale), LogisticRegression()),
+        "scores hang on the other rows of a batch",
+    ),
+    (ByPlace(), "scores hang on the order of the rows"),
+    (ByCall(), "scores change from call to call"),
+]
+
+
+@pytest.mark.parametrize(("scorer", "caveat"), NOT_OF_THE_ROW, ids=["batch", "place", "call"])
+def test_a_score_that_is_no_function_of_the_row_is_not_guaranteed(scorer, caveat):
+    X, y = two_clouds(60, 600, 1)
+    model = NeymanPearsonClassifier(scorer, 0.05, threshold="np", random_state=0)
+    with pytest.warns(UserWarning, match=f"{caveat}: the proof of the threshold"):
+        model.fit(X, y)
+    assert (model.evidence_.guaranteed, model.evidence_.caveats) == (False, (caveat,))
+    new = two_clouds(60, 600, 1, seed=1)[0]
+    for again in (
+        lambda: model.recalibrate(new),
+        lambda: NeymanPearsonClassifier(model.estimator_, 0.05, threshold="np", cv="prefit").fit(new, y),
+    ):
+        with pytest.warns(UserWarning, match=caveat):
+            assert again().evidence_.caveats == (caveat,)
+    # A threshold that promises nothing is chosen as before.
+    train = NeymanPearsonClassifier(scorer, 0.05, threshold="train", delta=None).fit(X, y)
+    assert train.evidence_.caveats == ()
+
+
+def test_segments_that_hang_on_the_batch_are_not_guaranteed():
+    X, y = two_clouds(60, 900, 2)
+    halves = {"of the row": lambda X: np.where(X[:, 1] > 0, "a", "b"), "place": lambda X: np.arange(len(X)) % 2}
+    settings = {"threshold": "np", "random_state": 0}
+    model = NeymanPearsonClassifier(LogisticRegression(), 0.1, segments=halves["of the row"], **settings).fit(X, y)
+    assert model.evidence_.guaranteed
+    with pytest.warns(UserWarning, match="segments hang on the order of the rows"):
+        model = NeymanPearsonClassifier(LogisticRegression(), 0.1, segments=halves["place"], **settings).fit(X, y)
+    assert not any(each.guaranteed for each in (model.evidence_, *model.segments_.evidence))
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        *(KNeighborsClassifier(), RandomForestClassifier(20), SVC(), GaussianNB(), MLPClassifier((4,), max_iter=5)),
+        make_pipeline(MinMaxScaler(), LogisticRegression()),
+    ],
+    ids=lambda scorer: type(scorer).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_rounding_does_to_scores_voids_no_guarantee(scorer):
+    for scale, offset in ((1.0, 0.0), (1e-3, 1e4)):
+        X, y = two_clouds(60, 600, 3)
+        model = NeymanPearsonClassifier(scorer, 0.05, threshold="np", random_state=0)
+        assert model.fit(scale * X + offset, y).evidence_.guaranteed

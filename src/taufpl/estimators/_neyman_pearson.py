@@ -207,7 +207,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
             outcome = outcome.without_guarantee(
                 "a part of the estimator was fitted before, and whether it has seen these negatives cannot be told"
             )
-        return self._keep_outcome(outcome)
+        return self._keep_outcome(outcome, X)
 
     def _read_table(
         self, X: Any, y: Any, groups: Any, order: Any, params: dict[str, Any], segments: RowIndices | None
@@ -289,7 +289,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         self.classes_ = self._in_order(to_numpy(known)) if is_known else self._classes_of(y)
         scorer = local_model(self.estimator)
         outcome = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups, plan)
-        return self._keep_outcome(replace(outcome, models=(scorer,)))
+        return self._keep_outcome(replace(outcome, models=(scorer,)), X)
 
     def _in_order(self, known: Array) -> Array:
         """The classes of a fitted estimator, those of one of this package in its own order if `pos_label` is None."""

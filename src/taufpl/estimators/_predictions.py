@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils import indexable
 
-from taufpl._sklearn import check_y, num_samples
+from taufpl._sklearn import check_y, num_samples, safe_indexing
 from taufpl._types import Array, Vector
 from taufpl.estimators._libraries import XGBOOST, is_a, library_of
 from taufpl.estimators._log_odds import log_odds
@@ -20,6 +21,8 @@ from taufpl.estimators._steps import steps_and_last
 from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_numpy
 
 _LARGEST = float(np.finfo(np.float64).max)
+# Differences between scores of the same rows that are rounding: a part of their span, and of their size in last digits.
+_SMALL, _ROUNDINGS = 1e-5, 1e3
 
 
 class PredictionMixin(ClassifierMixin):
@@ -133,6 +136,26 @@ def _a_score_a_row(model: Any, X: Any, scores: Any) -> Any:
             f"scores of {type(steps_and_last(model)[1]).__name__} have shape {found.shape}."
         )
     return found
+
+
+def batch_caveat(what: str, call: Callable[[Any], Array], rows: Any) -> str | None:
+    """What voids a proof, which needs a function of the row: rows in reverse, alone or once more differ."""
+    n_rows = num_samples(rows)
+    first = call(rows)
+    if not _agree(call(safe_indexing(rows, list(range(n_rows))[::-1]))[::-1], first):
+        return f"{what} {'hang on the order of the rows' if _agree(call(rows), first) else 'change from call to call'}"
+    one = [n_rows // 2]
+    return None if _agree(call(safe_indexing(rows, one)), first[one]) else f"{what} hang on the other rows of a batch"
+
+
+def _agree(a: Array, b: Array) -> bool:
+    """Whether scores agree up to a small part of their span, or labels agree."""
+    if a.shape != b.shape or b.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    known = b[np.isfinite(b)]
+    span, size = (float(np.ptp(known)), float(np.abs(known).max())) if known.size else (0.0, 0.0)
+    tolerance = _SMALL * span + _ROUNDINGS * float(np.finfo(np.float64).eps) * size
+    return bool(np.allclose(a, b, rtol=0.0, atol=tolerance, equal_nan=True))
 
 
 def mean_scores(scores: list[Any]) -> Any:

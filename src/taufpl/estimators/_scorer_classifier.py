@@ -9,16 +9,28 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from taufpl._sklearn import num_samples, safe_indexing
 from taufpl._types import Mask, Vector
+from taufpl._warnings import warn_user
 from taufpl.estimators._clone_fitter import known_positive
 from taufpl.estimators._linear import score_rounding
-from taufpl.estimators._predictions import PredictionMixin, above_each, decisions_of, mean_scores, scores_of
+from taufpl.estimators._predictions import (
+    PredictionMixin,
+    above_each,
+    batch_caveat,
+    decisions_of,
+    mean_scores,
+    scores_of,
+)
 from taufpl.estimators._reading import score_table
 from taufpl.estimators._segmented import SegmentedMixin
 from taufpl.estimators._steps import steps_and_last
 from taufpl.estimators._thresholded import forget
 from taufpl.estimators.strategies import STRATEGIES, Outcome, Plan, largest, limits_of
-from taufpl.operators import to_numpy
+from taufpl.operators import is_remote, to_numpy
+
+# Rows of a fit that are scored once more, to see whether their scores hang on anything but the row.
+_LOOKED_AT = 64
 
 
 class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
@@ -26,15 +38,32 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
 
     estimators_: list[Any]
 
-    def _keep_outcome(self, outcome: Outcome) -> Self:
+    def _keep_outcome(self, outcome: Outcome, X: Any) -> Self:
         self.estimators_ = list(outcome.models)
         self.estimator_ = self.estimators_[0]
         forget(self, "n_features_in_", "feature_names_in_")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._keep_evidence(outcome, self._rounding(outcome.scale))
+        self._keep_evidence(self._looked_at(outcome, X), self._rounding(outcome.scale))
         return self
+
+    def _looked_at(self, outcome: Outcome, X: Any) -> Outcome:
+        if is_remote(X) or not any(each.guaranteed for each in outcome.evidence):
+            return outcome
+        n_rows = num_samples(X)
+        rows = safe_indexing(X, np.unique(np.linspace(0, n_rows - 1, _LOOKED_AT).astype(np.intp)).tolist())
+        found, segments = [batch_caveat("scores", self._raw_scores, rows)], getattr(self, "segments", None)
+        if callable(segments):
+            found.append(batch_caveat("segments", lambda some: np.asarray(segments(some)), rows))
+        for caveat in filter(None, found):
+            warn_user(
+                f"{caveat}: the proof of the threshold needs a function of the row alone, and nothing is guaranteed. "
+                "What looks at all rows of a call, such as a scaling to their range, must be learned in fit.",
+                UserWarning,
+            )
+            outcome = outcome.without_guarantee(caveat)
+        return outcome
 
     def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any, plan: Plan) -> Outcome:
         """Thresholds on the scores of rows that the scorer has not seen, without the scorer."""

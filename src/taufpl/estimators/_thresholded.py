@@ -115,12 +115,16 @@ class ThresholdedMixin(ABC):
         with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
             outcome = limits_of(plan, table).calibrate(table, scores)
         before, history = self.threshold_, self.threshold_history_
-        self._keep_evidence(outcome, self._score_rounding)
+        self._keep_evidence(self._looked_at(outcome, X), self._score_rounding)
         record = self._record(RESTART if restart else RECALIBRATE, before, source)
         if plan.sequences:  # which were paid for when they began
             record = replace(record, delta_spent=0.0)
         self.threshold_history_ = (*history, record)
         return self
+
+    def _looked_at(self, outcome: Outcome, X: Any) -> Outcome:
+        """The outcome, without its guarantee where scores or segments are seen to hang on more than the row."""
+        return outcome
 
     def _next_plan(self, restart: bool = False, segments: RowSegments | None = None) -> Plan:
         """The plan of a recalibration."""

@@ -179,7 +179,7 @@ n_features_in_, feature_names_in_
         plan = self._plan(self._row_segments(X, segments))
         with make_table(self, X, y, groups, order, segments=plan.segment_codes) as table:
             fitter = StackFitter(self._scorer(plan.seed), self.classes_)
-            self._keep_outcome(self._run_strategy(fitter, table, plan))
+            self._keep_outcome(self._run_strategy(fitter, table, plan), X)
             self._keep_importances(table)
         return self
 
