@@ -91,6 +91,9 @@ def test_precomputed_values_are_taken_by_position():
     kernel = make_kernel("precomputed", X=K)
     np.testing.assert_array_equal(kernel.between(K[:5], np.array([7, 2])), K[:5, [7, 2]])
     np.testing.assert_array_equal(kernel.between(K), K)
+    # Rows, of whole numbers too, are no positions.
+    for points in (np.ones((2, 30), int), np.ones((2, 30)), np.ones(2)):
+        np.testing.assert_array_equal(kernel.between(K, points), K)
     np.testing.assert_array_equal(kernel.diagonal(K), K.diagonal())
 
 
