@@ -420,3 +420,12 @@ def test_trees_are_found_and_put_back_wherever_they_are(tmp_path):
         np.testing.assert_array_equal(each.predict_proba(ROWS), forest.predict_proba(ROWS))
     assert (again["two"][0][0], again["two"][1][0]) == (1, None)
     np.testing.assert_array_equal(again["three"], ROWS)
+
+
+def test_a_kernel_model_of_one_row_is_sound(tmp_path):
+    model = PARTS["kernel by place"]()
+    model.support_vectors_, model.dual_coef_ = model.support_vectors_[:1], model.dual_coef_[:, :1]
+    save_model(model, tmp_path / "one.skops")
+    found = load_model(tmp_path / "one.skops").model
+    expected = model.decision_function(ROWS @ ROWS.T)
+    np.testing.assert_array_equal(found.decision_function(ROWS @ ROWS.T), expected)

@@ -93,6 +93,14 @@ def test_every_kind_of_column():
     np.testing.assert_array_equal(np.array(list(TABLE.columns))[encoder.sources_], names)
 
 
+def test_gaps_are_marked_where_numbers_have_them_whatever_else_has_some():
+    numbers, city = pd.DataFrame({"a": [1.0, np.nan] * 20, "b": [2.0, 3.0] * 20}), ["bonn", None] * 20
+    marked = ["a", "b", "missingindicator_a"]
+    assert TableEncoder().fit(numbers).get_feature_names_out().tolist() == marked
+    both = TableEncoder().fit(numbers.assign(city=city)).get_feature_names_out().tolist()
+    assert both == [*marked, "city_bonn", "city_None"]
+
+
 POLARS = pl.from_pandas(TABLE)
 SHORT = POLARS.with_columns(pl.col("city").cast(pl.Categorical), pl.col("day").cast(pl.Date))
 SAME_TABLES = {
