@@ -4,22 +4,23 @@
 
 The data are two overlapping normal classes in single precision, made on the device: CUDA where there is one, else the
 CPU (take fewer rows then). With `--old` another version of the sources, with its compiled modules, makes the same calls
-in turns. Recall and false alarms are those on a million unseen rows. Stages are timed in one call more each, in which
-the device is waited for at every border, so that they add up to that call. The floor is what the passes of the solver
+in turns. Recall and false alarms are those on a million unseen rows. Where the time passes is told by package, by the
+profiler, in one call more each in which every launch waits for the device. The floor is what the passes of the solver
 would take at the speed of a copy. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import gc
 import os
+import pstats
+import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -39,9 +40,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     ),
     "TauFPLClassifier()": lambda: TauFPLClassifier(random_state=0),
 }
-# What several stages do belongs to one of these where it is done for it.
-OWNERS = ("labels", "check of the rows", "division", "projection", "threshold")
-SHARED = ("products", "sums of rows", "norms", "select", "transfers")
 
 
 def wait() -> None:
@@ -168,103 +166,44 @@ def report_products(X: torch.Tensor, bandwidth: float) -> None:
         print(f"| {name} | {1e3 * seconds:.2f} | {speed / 1e9:.0f} | {speed / bandwidth:.0%} |", flush=True)
 
 
-class Stages:
-    """Seconds by stage, each without the stages inside it; the device is waited for at every border."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.calls: dict[str, int] = defaultdict(int)
-        self._stack = ["host, the rest"]
-        self._since = time.perf_counter()
-
-    def _switch(self) -> None:
-        wait()
-        now = time.perf_counter()
-        self.seconds[self._stack[-1]] += now - self._since
-        self._since = now
-
-    def wrapped(self, call: Callable[..., Any], stage: str) -> Callable[..., Any]:
-        @wraps(call)
-        def inner(*args: Any, **kwargs: Any) -> Any:
-            self._switch()
-            owner = self._stack[-1].partition(":")[0]
-            name = f"{owner}: {stage}" if stage in SHARED and owner in OWNERS else stage
-            self._stack.append(name)
-            self.calls[name] += 1
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self._switch()
-                self._stack.pop()
-
-        return inner
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Wrap what the stages are made of."""
-        from taufpl.estimators.remote import _divisions, _reading, _table, _tasks as _table_tasks
-        from taufpl.operators.remote import ArrayBlock
-        from taufpl.problem.remote import _oracle, _tasks
-        from taufpl.projection.remote import _device, _distributed, _tasks as _round_tasks
-        from taufpl.thresholding import remote as _thresholds
-
-        places = [
-            (ArrayBlock, "dot", "products"),
-            (ArrayBlock, "add", "sums of rows"),
-            (ArrayBlock, "norms", "norms"),
-            (ArrayBlock, "moments", "Gram"),
-            (ArrayBlock, "select", "select"),
-            (ArrayBlock, "to_host", "transfers"),
-            (_reading, "label_counts", "labels"),
-            (_reading, "divide", "labels"),
-            (_reading, "check_rows", "check of the rows"),
-            (_table.BlockTable, "of", "division"),
-            (_divisions.AssignParts, "__call__", "division"),
-            (_table_tasks.TakePart, "__call__", "division"),
-            (_table_tasks.PoseProblem, "__call__", "division"),
-            (_table_tasks.ScoreRows, "__call__", "threshold"),
-            (_table_tasks.Norms, "__call__", "threshold"),
-            (_table_tasks.NormAt, "__call__", "threshold"),
-            (_thresholds, "order_statistic", "threshold"),
-            (_table, "order_statistic", "threshold"),
-            (_thresholds.BlockSample, "__init__", "threshold"),
-            (_thresholds.BlockSample, "n_above", "threshold"),
-            (_device.SolveOnDevice, "__call__", "projection"),
-            (_round_tasks.Look, "__call__", "projection"),
-            (_round_tasks.Fetch, "__call__", "projection"),
-            (_round_tasks.Sample, "__call__", "projection"),
-            (_distributed._Search, "run", "projection: host"),
-            (_tasks.EvaluatePair, "deferred", "evaluate"),
-            (_tasks.Begin, "__call__", "begin"),
-            (_tasks.Recentre, "__call__", "centre"),
-            (_tasks.Keep, "__call__", "centre"),
-            (_tasks.Step, "__call__", "step"),
-            (_oracle.BlockOracle, "newton_step", "Newton step: host"),
-        ]
-        before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
-        for owner, name, stage in places:
-            setattr(owner, name, self.wrapped(getattr(owner, name), stage))
-        self._since = time.perf_counter()
-        try:
-            yield
-            self._switch()
-        finally:
-            for owner, name, original in before:
-                setattr(owner, name, original)
-
-
-def report_stages(call: Callable[[], Any], title: str) -> tuple[Stages, float]:
-    """A table of the stages of one call; the stages, and their sum, which is the time of the call."""
+def seconds_by_package(call: Callable[[], Any]) -> dict[str, float]:
+    """Seconds of one call by package of taufpl; what other libraries take counts for those who called them."""
     call()
-    stages = Stages()
-    gc.collect()  # so that Python does not clear up in the middle of a stage
-    with stages.watching():
-        call()
-    total = sum(stages.seconds.values())
-    print(f"\n| {title}: {1e3 * total:.1f} ms, waiting at every border | calls | ms | share |\n|---|---|---|---|")
-    for stage, spent in sorted(stages.seconds.items(), key=lambda item: -item[1]):
-        print(f"| {stage} | {stages.calls[stage] or ''} | {1e3 * spent:.2f} | {spent / total:.1%} |", flush=True)
-    return stages, total
+    gc.collect()  # so that Python does not clear up in the middle
+    profile = cProfile.Profile()
+    profile.enable()
+    call()
+    wait()
+    profile.disable()
+    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    own = os.path.dirname(sys.modules["taufpl"].__file__) + os.sep
+    seconds: dict[str, float] = defaultdict(float)
+
+    def charge(function: Any, spent: float, seen: tuple[Any, ...]) -> None:
+        if function[0].startswith(own):
+            seconds[os.path.dirname(function[0].removeprefix(own)).replace(os.sep, ".") or "taufpl"] += spent
+            return
+        callers = {who: how[3] for who, how in stats[function][4].items() if who not in seen and how[3] > 0}
+        if not callers:
+            seconds["elsewhere"] += spent
+        for who, share in callers.items():
+            charge(who, spent * share / sum(callers.values()), (*seen, function))
+
+    for function, (_, _, spent, _, _) in stats.items():
+        if spent > 0:
+            charge(function, spent, (function,))
+    return seconds
+
+
+def report_stages(args: argparse.Namespace) -> None:
+    """Tables of where the time of each call passes, in a process in which each launch waits for the device."""
+    X, is_positive = make_data(args.rows, args.features, args.share, args.shift)
+    for name, make in CALLS.items():
+        seconds = seconds_by_package(lambda make=make: make().fit(X, is_positive))
+        total = sum(seconds.values())
+        print(f"\n| `{name}`: {1e3 * total:.1f} ms, each launch waiting | ms | share |\n|---|---|---|")
+        for package, spent in sorted(seconds.items(), key=lambda item: -item[1]):
+            print(f"| {package} | {1e3 * spent:.2f} | {spent / total:.1%} |", flush=True)
 
 
 def report_fit(problem: Any, X: torch.Tensor, args: argparse.Namespace, bandwidth: float) -> None:
@@ -275,12 +214,6 @@ def report_fit(problem: Any, X: torch.Tensor, args: argparse.Namespace, bandwidt
     floor = result.n_passes * X.nbytes / bandwidth
     print(f"\nSolver: **{1e3 * seconds:.1f} ms** (median of {args.repeats}), {describe(result)}.")
     print(f"Floor for these passes at the copy's speed: {1e3 * floor:.1f} ms, {floor / seconds:.0%} of it.")
-    stages, total = report_stages(lambda: solver.solve(problem), "the solver alone")
-    projection = sum(spent for stage, spent in stages.seconds.items() if stage.startswith("projection"))
-    print(
-        f"\nProjections together: {projection / total:.0%} of the solver, "
-        f"{1e3 * projection / max(1, result.n_projections):.2f} ms each."
-    )
 
 
 def describe(result: Any) -> str:
@@ -356,12 +289,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rival-rows", type=int, default=500_000)
     parser.add_argument("--old", help="sources of another version, with its compiled modules")
+    parser.add_argument("--stages", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
 
-    if args.serve:
-        serve_calls()
+    if args.serve or args.stages:
+        serve_calls() if args.serve else report_stages(args)
         return
     X, is_positive = make_data(args.rows, args.features, args.share, args.shift)
     name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
@@ -370,8 +304,8 @@ def main() -> None:
     print(f"tau {args.tau:g}, reg {args.reg:g}, to a relative gap of {args.tol:g}. torch {torch.__version__}.")
     print(f"Copy: {bandwidth / 1e9:.0f} GB/s. Floor of a pass: {1e3 * X.nbytes / bandwidth:.2f} ms.")
     report_calls(args)
-    for name, make in CALLS.items():
-        report_stages(lambda make=make: make().fit(X, is_positive), f"`{name}`")
+    # What is timed elsewhere must not wait at each launch.
+    subprocess.run([*sys.orig_argv, "--stages"], env=os.environ | {"CUDA_LAUNCH_BLOCKING": "1"}, check=True)
     report_products(X, bandwidth)
     report_fit(pose(X, is_positive, args.tau, args.reg), X, args, bandwidth)
     report_rivals(X, is_positive, args)

@@ -34,7 +34,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
-from taufpl.estimators import _strategies
 from taufpl.metrics import np_scorer
 from taufpl.thresholding import (
     CrossFitRule,
@@ -156,24 +155,31 @@ class Memo(ClassifierMixin, BaseEstimator):
 
 
 HEARD: list[tuple[Any, ...]] = []
+# The rule of each way to a threshold, and its method.
+RULES = {
+    "np": (JointOrderStatistic, "choose_all"),
+    "cross": (CrossFitRule, "choose_all"),
+    "oob": (TrainQuantile, "choose"),
+    "train": (TrainQuantile, "choose"),
+}
+# Thresholds of linear scores are raised by what single precision may do to a score.
+RAISED = {"rtol": 1e-5, "atol": 1e-5}
 
 
-class HeardOrderStatistic(JointOrderStatistic):
-    def choose_all(self, *scores: Any) -> Any:
-        HEARD.append(scores)
-        return super().choose_all(*scores)
+def listening(rule: type, name: str) -> Any:
+    """While it lasts, the scores that a rule is given are kept, behind the rule itself."""
+    choose = getattr(rule, name)
+
+    def heard(self: Any, *scores: Any) -> Any:
+        HEARD.append((self, *scores))
+        return choose(self, *scores)
+
+    return mock.patch.object(rule, name, heard)
 
 
-class HeardCrossFit(CrossFitRule):
-    def choose_all(self, *scores: Any) -> Any:
-        HEARD.append((self.n_folds, *scores))
-        return super().choose_all(*scores)
-
-
-class HeardQuantile(TrainQuantile):
-    def choose(self, *scores: Any) -> Any:
-        HEARD.append(scores)
-        return super().choose(*scores)
+def array_of(scores: Any) -> np.ndarray:
+    """The scores of a sample, or an array as it is."""
+    return getattr(scores, "scores", scores)
 
 
 @dataclass(frozen=True)
@@ -212,12 +218,7 @@ class Draw:
         """The estimator, and the scores, negatives first, that its rule was given, time after time."""
         HEARD.clear()
         classifier = NeymanPearsonClassifier(self.memo, tau, threshold=threshold, random_state=self.number, **options)
-        heard = {
-            "CrossFitRule": HeardCrossFit,
-            "JointOrderStatistic": HeardOrderStatistic,
-            "TrainQuantile": HeardQuantile,
-        }
-        with mock.patch.multiple(_strategies, **heard):
+        with listening(*RULES[threshold]):
             return classifier.fit(self.X, self.y), list(HEARD)
 
     def held_out(self) -> tuple[Memo, np.ndarray] | None:
@@ -227,9 +228,9 @@ class Draw:
         if not wanted:
             return None
         tau, delta = wanted[self.number % len(wanted)]
-        classifier, [(scores,)] = self.fit("np", tau, delta=delta, holdout=0.5, measure_recall=False)
+        classifier, [(_, scores)] = self.fit("np", tau, delta=delta, holdout=0.5, measure_recall=False)
         assert scores.size == n
-        ordered = np.sort(scores)
+        ordered = np.sort(array_of(scores))
         self.keep_all("np", classifier, {(t, d): float(ordered[rank(n, t, d) - 1]) for t, d in wanted})
         return classifier.estimator_, ordered
 
@@ -238,14 +239,14 @@ class Draw:
         n = self.cell.n
         wanted = [(t, d) for t, d in product(self.taus, DRAWN_DELTAS) if rank(n, t, d) is not None]
         tau, delta = wanted[self.number % len(wanted)]
-        classifier, [(n_folds, *scores)] = self.fit("cross", tau, delta=delta)
-        rules = {(t, d): CrossFitRule((t,), d, n_folds) for t, d in wanted}
+        classifier, [(given, *scores)] = self.fit("cross", tau, delta=delta)
+        rules = {(t, d): CrossFitRule((t,), d, given.n_folds) for t, d in wanted}
         self.keep_all("cross", classifier, {key: rule.choose_all(*scores)[0].threshold for key, rule in rules.items()})
 
     def keep_all(self, method: str, classifier: Any, thresholds: dict[tuple[float, float | None], float]) -> None:
         """Keep the thresholds, of which one must be the classifier's own."""
         own = thresholds[classifier.tau, classifier.delta]
-        assert np.isclose(own, classifier.threshold_, rtol=1e-9, atol=1e-12)
+        assert np.isclose(own, classifier.threshold_, **RAISED)
         self.keep(method, classifier.estimators_, thresholds)
 
     def rounds(self) -> None:
@@ -253,12 +254,13 @@ class Draw:
         classifier, parts = self.fit("oob", self.taus[0], delta=None, rule="quantile")
         for name, rule in (("quantile", TrainQuantile), ("np_score", NPScoreRule)):
             means = {
-                (t, None): float(np.mean([rule(t).choose(neg, pos).threshold for neg, pos in parts])) for t in self.taus
+                (t, None): float(np.mean([rule(t).choose(neg, pos).threshold for _, neg, pos in parts]))
+                for t in self.taus
             }
             self.keep(f"oob, {name}", classifier.estimators_, means)
             if name == "quantile":
-                assert np.isclose(means[self.taus[0], None], classifier.threshold_, rtol=1e-9, atol=1e-12)
-        ordered = np.sort([negative for negative, _ in parts], axis=1)
+                assert np.isclose(means[self.taus[0], None], classifier.threshold_, **RAISED)
+        ordered = np.sort([array_of(negative) for _, negative, _ in parts], axis=1)
         ranks = {(t, d): rank(ordered.shape[1], t, d) for t, d in product(self.taus, DRAWN_DELTAS)}
         means = {key: float(ordered[:, r - 1].mean()) for key, r in ranks.items() if r is not None}
         self.keep("oob, delta", classifier.estimators_, means)

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import num_samples, safe_indexing
@@ -51,6 +52,7 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
     def _looked_at(self, outcome: Outcome, X: Any) -> Outcome:
         if is_remote(X) or not any(each.guaranteed for each in outcome.evidence):
             return outcome
+        (X,) = indexable(X)
         n_rows = num_samples(X)
         rows = safe_indexing(X, np.unique(np.linspace(0, n_rows - 1, _LOOKED_AT).astype(np.intp)).tolist())
         found, segments = [batch_caveat("scores", self._raw_scores, rows)], getattr(self, "segments", None)
