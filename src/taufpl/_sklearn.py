@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
     _check_n_features as check_n_features,
     _check_sample_weight as check_sample_weight,
     _check_y as check_y,
+    _is_fitted as is_fitted,
     _num_samples as num_samples,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "check_sample_weight",
     "check_y",
     "fit_context",
+    "is_fitted",
     "num_samples",
     "routing_enabled",
     "safe_indexing",

@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, minmax_scale
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler, minmax_scale
 from sklearn.svm import SVC
 
 from estimator_cases import ScoreItself, X, Y, two_clouds
@@ -254,3 +254,19 @@ def test_what_rounding_does_to_scores_voids_no_guarantee(scorer):
         X, y = two_clouds(60, 600, 3)
         model = NeymanPearsonClassifier(scorer, 0.05, threshold="np", random_state=0)
         assert model.fit(scale * X + offset, y).evidence_.guaranteed
+
+
+def test_a_method_of_a_fitted_estimator_may_have_seen_the_negatives():
+    X, y = two_clouds(60, 600, 3)
+    forest = RandomForestClassifier(20, random_state=0)
+    settings = {"threshold": "np", "random_state": 0}
+    model = make_pipeline(FunctionTransformer(forest.fit(X, y).predict_proba), LogisticRegression())
+    found = NeymanPearsonClassifier(model, 0.05, **settings).fit(X, y).evidence_
+    assert not found.guaranteed
+    assert "a part of the estimator was fitted before" in found.caveats[0]
+    # A method of one that is not fitted, and a plain function, have seen nothing.
+    for function in (StandardScaler().set_params, np.abs):
+        model = make_pipeline(
+            FunctionTransformer(np.abs, inverse_func=function, check_inverse=False), LogisticRegression()
+        )
+        assert NeymanPearsonClassifier(model, 0.05, **settings).fit(X, y).evidence_.guaranteed

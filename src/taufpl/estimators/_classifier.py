@@ -152,7 +152,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         The label of negatives, then that of positives.
     primal_objective_, dual_objective_, dual_gap_, n_iter_, n_passes_, converged_, collapsed_, history_
         Of the paper's ranking on all rows, or, for "np", on those that are not held out. An average of rankings has no
-        objective and no certificate: with "auto" the objectives, the gap and the passes are NaN.
+        objective and no certificate: with "auto" the objectives, the gap and the passes are NaN, and
+        `converged_` says nothing: it is True.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 

@@ -9,13 +9,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MetaEstimatorMixin, is_outlier_detector
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import HasMethods, Interval, StrOptions, check_sample_weight, fit_context, routing_enabled
+from taufpl._sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+    is_fitted,
+    routing_enabled,
+)
 from taufpl._types import Array, RowIndices
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._clone_fitter import (
@@ -203,7 +211,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
             return self._calibrate(*indexed(self, X, y), groups, plan)
         with make_table(self, X, y, groups, order, params, plan.segment_codes) as table:
             outcome = self._run_strategy(CloneFitter(self.estimator, self.classes_), table, plan)
-        if any(isinstance(part, FrozenEstimator) for part in self.estimator.get_params().values()):
+        if any(map(_was_fitted_before, self.estimator.get_params().values())):
             outcome = outcome.without_guarantee(
                 "a part of the estimator was fitted before, and whether it has seen these negatives cannot be told"
             )
@@ -329,3 +337,9 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _was_fitted_before(part: Any) -> bool:
+    """Whether a parameter is a frozen estimator, or a method of a fitted one."""
+    owner = getattr(part, "__self__", None)
+    return isinstance(part, FrozenEstimator) or (isinstance(owner, BaseEstimator) and is_fitted(owner))
