@@ -19,7 +19,10 @@ from sklearn.ensemble import (
     IsolationForest,
     RandomForestClassifier,
 )
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
@@ -30,6 +33,7 @@ from taufpl.persistence import load_model, save_model
 
 ROWS, LABELS = X[:200], Y[:200]
 THREE = np.arange(200) % 3
+CITIES = np.array([["a", "x"], ["b", "x"], ["c", "y"], ["d", "y"], ["d", "x"], ["d", "y"]], dtype=object)
 LEVELS = np.column_stack([np.arange(200) % 5, ROWS[:, 1:]])
 RANKER = TauFPLRanker(0.05).fit(ROWS, LABELS)
 
@@ -55,7 +59,15 @@ PARTS = {
     "neighbours": lambda: KNeighborsClassifier(algorithm="brute", metric="manhattan").fit(ROWS, LABELS),
     "neighbours of two labels": lambda: KNeighborsClassifier(algorithm="brute").fit(ROWS, np.c_[LABELS, THREE]),
     "neighbours of a regression": lambda: KNeighborsRegressor(algorithm="brute").fit(ROWS, LABELS),
+    "levels": lambda: OneHotEncoder().fit(CITIES),
+    "levels without the first": lambda: OneHotEncoder(drop="first").fit(CITIES),
+    "rare levels": lambda: OneHotEncoder(min_frequency=3, handle_unknown="infrequent_if_exist").fit(CITIES),
+    "words": lambda: CountVectorizer().fit(["to be or", "not to be"]),
+    "weighted words": lambda: TfidfVectorizer().fit(["to be or", "not to be"]),
+    "names": lambda: DictVectorizer().fit([{"a": 1, "b": 2}, {"c": 1}]),
     "not fitted": lambda: [
+        OneHotEncoder(),
+        CountVectorizer(),
         KNeighborsClassifier(),
         SVC(),
         HistGradientBoostingClassifier(),
@@ -180,6 +192,7 @@ SUPPORT, KERNEL, PLACE = (
     "rows of a kernel model in it do not fit",
     "outside its state",
 )
+LEVEL, WORDS = "levels in it do not fit their", "words in it do not fit"
 NEIGHBOURS = "labels of neighbours in it do not fit"
 FEATURES = r"wants \d features where it would get \d"
 
@@ -293,6 +306,50 @@ UNSOUND = [
     ),
     ("kernel", lambda part: delattr(part, "dual_coef_"), "AttributeError"),
     ("kernel", lambda part: delattr(part, "support_vectors_"), "AttributeError"),
+    *(
+        ("boosting", lambda part, change=change: change(part._preprocessor), "does not give each feature")
+        for change in (
+            lambda encoder: encoder._transformer_to_input_indices.update(numerical=[1]),
+            lambda encoder: encoder._transformer_to_input_indices.update(encoder=[1], numerical=[0, 2, 3]),
+            attributes(transformers_=lambda parts: [parts[0], (*parts[1][:2], ~parts[1][2]), *parts[2:]]),
+            attributes(transformers_=lambda parts: [(*parts[0][:2], parts[1][2]), *parts[1:]]),
+            attributes(transformers_=lambda parts: parts[1:]),
+            attributes(transformers_=lambda parts: [("encoder", StandardScaler(), parts[0][2]), *parts[1:]]),
+            lambda encoder: setattr(encoder.transformers_[1][1], "func", None),
+        )
+    ),
+    *(
+        ("levels", attributes(**{name: change}), LEVEL)
+        for name, change in (
+            ("categories_", lambda levels: [np.append(levels[0], "z"), levels[1]]),
+            ("categories_", lambda levels: levels[:1]),
+            ("_n_features_outs", lambda counts: [counts[0] - 1, counts[1]]),
+            ("_n_features_outs", lambda counts: counts[:1]),
+            ("n_features_in_", lambda count: 3),
+        )
+    ),
+    ("levels without the first", attributes(_drop_idx_after_grouping=lambda drops: first(drops, -1)), LEVEL),
+    ("levels without the first", attributes(_drop_idx_after_grouping=lambda drops: first(drops, 4)), LEVEL),
+    ("levels without the first", attributes(_n_features_outs=lambda counts: [2, *counts[1:]]), LEVEL),
+    *(
+        ("rare levels", attributes(_default_to_infrequent_mappings=change), LEVEL)
+        for change in (
+            lambda groups: [first(groups[0], 10**9), *groups[1:]],
+            lambda groups: [first(groups[0], -1), *groups[1:]],
+            lambda groups: [groups[0].astype(float), *groups[1:]],
+            lambda groups: [groups[0][:-1], *groups[1:]],
+            lambda groups: groups[:1],
+        )
+    ),
+    *(
+        (name, attributes(vocabulary_=change), WORDS)
+        for name in ("words", "weighted words", "names")
+        for change in (
+            lambda words: dict.fromkeys(words, 2_000_000_000),
+            lambda words: {word: place + 1 for word, place in words.items()},
+            lambda words: {word: float(place) for word, place in words.items()},
+        )
+    ),
     ("old generator", lambda part: state_of(part, pos=625), PLACE),
     ("old generator", lambda part: state_of(part, pos=-1), PLACE),
     ("philox", lambda part: state_of(part, buffer_pos=5), PLACE),

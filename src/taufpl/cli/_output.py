@@ -76,6 +76,7 @@ class _Lines:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        self._thread.join()  # or a last line could follow the result
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.tree import BaseDecisionTree
+from sklearn.utils import check_array
 
 from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ModelFileError
@@ -24,14 +26,16 @@ from taufpl.persistence.files._allowed_types import TREE
 _HOMES = ("sklearn.", "taufpl.", "lightgbm.", "xgboost.", "catboost.")
 # Numbers that a generator keeps: of the Mersenne Twister, and of Philox.
 _TWISTER, _PHILOX = 624, 4
+# What scikit-learn encodes the columns of boosted trees by.
+_PARTS = {"encoder": OrdinalEncoder, "numerical": FunctionTransformer}
 
 
 def check_indices(model: Any) -> None:
     """Hold every index that compiled code would follow against what it points into.
 
     These are the indices of trees and ensembles of them, gradient-boosted trees, support vectors, labels of neighbours,
-    sparse matrices and generators of random numbers. An estimator that has not been fitted, such as one that is cloned,
-    has none. An index that points outside is a ModelFileError.
+    levels, words, sparse matrices and generators of random numbers. An estimator that has not been fitted, such as one
+    that is cloned, has none. An index that points outside is a ModelFileError.
     """
     for part in _objects(model):
         if f"{type(part).__module__}.{type(part).__name__}" == TREE:
@@ -46,10 +50,15 @@ def check_indices(model: Any) -> None:
             _check_ensemble(part)
         elif isinstance(part, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
             _check_boosted(part)
+            _check_preprocessor(part)
         elif isinstance(part, SVC | NuSVC | OneClassSVM | SVR | NuSVR):
             _check_support(part)
         elif isinstance(part, KernelScorer):
             _check_expansion(part)
+        elif isinstance(part, OneHotEncoder):
+            _check_levels(part)
+        elif isinstance(getattr(part, "vocabulary_", None), dict):
+            _check_vocabulary(part.vocabulary_)
         elif hasattr(part, "_fit_X"):
             _check_neighbours(part)
 
@@ -134,6 +143,25 @@ def _check_boosted(model: Any) -> None:
             raise ModelFileError("a boosted tree in it asks for a set of categories that is not there")
 
 
+def _check_preprocessor(model: Any) -> None:
+    """Categories and numbers that go into boosted trees come out of their encoder as many as there are features."""
+    encoder = getattr(model, "_preprocessor", None)
+    if encoder is None:
+        return
+    places = np.arange(model.n_features_in_)
+    parts = {name: (part, places[columns].tolist()) for name, part, columns in encoder.transformers_ if name in _PARTS}
+    given = [encoder._transformer_to_input_indices.get(name) for name in parts]
+    sound = (
+        [*parts] == [*_PARTS]
+        and all(type(part) is kind for (part, _), kind in zip(parts.values(), _PARTS.values(), strict=True))
+        and getattr(parts["numerical"][0].func, "func", None) is check_array
+        and given == [columns for _, columns in parts.values()]
+        and sorted(place for columns in given for place in columns) == places.tolist()
+    )
+    if not sound:
+        raise ModelFileError("the encoder of a boosted model in it does not give each feature")
+
+
 def _check_support(model: Any) -> None:
     if not _is_fitted(model, "support_vectors_", "_dual_coef_", "_n_support"):
         return
@@ -183,6 +211,32 @@ def _check_neighbours(model: Any) -> None:
         inside = (labels >= 0) & (labels < len(model.classes_))
         if len(labels) != rows.shape[0] or not np.all(inside):
             raise ModelFileError("the labels of neighbours in it do not fit their rows")
+
+
+def _check_levels(encoder: OneHotEncoder) -> None:
+    """Each level, or the group of rare ones that it belongs to, leads to a feature of its column."""
+    if not _is_fitted(encoder, "categories_", "_n_features_outs"):
+        return
+    n_columns, levels, counts = encoder.n_features_in_, encoder.categories_, encoder._n_features_outs
+    drops = [None] * n_columns if encoder._drop_idx_after_grouping is None else encoder._drop_idx_after_grouping
+    groups = encoder._default_to_infrequent_mappings if encoder._infrequent_enabled else [None] * n_columns
+    if not len(levels) == len(counts) == len(drops) == len(groups) == n_columns:
+        raise ModelFileError("the levels in it do not fit their columns")
+    for own, count, drop, group in zip(levels, counts, drops, groups, strict=True):
+        n_places = count + (drop is not None)
+        places = np.arange(len(own)) if group is None else np.asarray(group)
+        ends = [*places, *([] if drop is None else [drop])]
+        if len(places) != len(own) or not all(
+            isinstance(end, int | np.integer) and 0 <= end < n_places for end in ends
+        ):
+            raise ModelFileError("the levels in it do not fit their features")
+
+
+def _check_vocabulary(vocabulary: dict[Any, Any]) -> None:
+    """Words lead to the features from the first to the last."""
+    places = vocabulary.values()
+    if not all(isinstance(place, int | np.integer) for place in places) or {*places} != {*range(len(vocabulary))}:
+        raise ModelFileError("the words in it do not fit their features")
 
 
 def _check_sparse(matrix: Any) -> None:
