@@ -240,10 +240,25 @@ def test_segments_that_hang_on_the_batch_are_not_guaranteed():
     assert not any(each.guaranteed for each in (model.evidence_, *model.segments_.evidence))
 
 
+class Rounded(ScoreItself):
+    """A score whose last digits hang on the number of rows, as those of BLAS may, of each row in another way."""
+
+    def decision_function(self, X):
+        X = np.asarray(X)
+        return X[:, 0] + 1e-9 * np.sin(1e6 * X[:, 0] + len(X))
+
+
 @pytest.mark.parametrize(
     "scorer",
     [
-        *(KNeighborsClassifier(), RandomForestClassifier(20), SVC(), GaussianNB(), MLPClassifier((4,), max_iter=5)),
+        *(
+            Rounded(),
+            KNeighborsClassifier(),
+            RandomForestClassifier(20),
+            SVC(),
+            GaussianNB(),
+            MLPClassifier((4,), max_iter=5),
+        ),
         make_pipeline(MinMaxScaler(), LogisticRegression()),
     ],
     ids=lambda scorer: type(scorer).__name__,

@@ -142,19 +142,26 @@ def batch_caveat(what: str, call: Callable[[Any], Array], rows: Any) -> str | No
     """What voids a proof, which needs a function of the row: rows in reverse, alone or once more differ."""
     n_rows = num_samples(rows)
     first = call(rows)
-    if not _agree(call(safe_indexing(rows, list(range(n_rows))[::-1]))[::-1], first):
-        return f"{what} {'hang on the order of the rows' if _agree(call(rows), first) else 'change from call to call'}"
+    agree = partial(_agree, tolerance=_rounding_of(first))
+    if not agree(call(safe_indexing(rows, list(range(n_rows))[::-1]))[::-1], first):
+        return f"{what} {'hang on the order of the rows' if agree(call(rows), first) else 'change from call to call'}"
     one = [n_rows // 2]
-    return None if _agree(call(safe_indexing(rows, one)), first[one]) else f"{what} hang on the other rows of a batch"
+    return None if agree(call(safe_indexing(rows, one)), first[one]) else f"{what} hang on the other rows of a batch"
 
 
-def _agree(a: Array, b: Array) -> bool:
-    """Whether scores agree up to a small part of their span, or labels agree."""
-    if a.shape != b.shape or b.dtype.kind not in "fc":
+def _rounding_of(scores: Array) -> float:
+    """How far scores may lie apart that are the same but for rounding: a small part of their span; 0 for labels."""
+    if scores.dtype.kind != "f":
+        return 0.0
+    known = scores[np.isfinite(scores)]
+    if not known.size:
+        return 0.0
+    return _SMALL * float(np.ptp(known)) + _ROUNDINGS * float(np.finfo(np.float64).eps * np.abs(known).max())
+
+
+def _agree(a: Array, b: Array, tolerance: float) -> bool:
+    if a.shape != b.shape or not tolerance:
         return bool(np.array_equal(a, b))
-    known = b[np.isfinite(b)]
-    span, size = (float(np.ptp(known)), float(np.abs(known).max())) if known.size else (0.0, 0.0)
-    tolerance = _SMALL * span + _ROUNDINGS * float(np.finfo(np.float64).eps) * size
     return bool(np.allclose(a, b, rtol=0.0, atol=tolerance, equal_nan=True))
 
 
