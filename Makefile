@@ -99,7 +99,7 @@ test-latest: ## Run the quick tests with the newest versions of everything, in a
 test-rounding: $(READY) $(TEST_READY) ## Run the tests that look at rounding with two further kernels of OpenBLAS
 	$(BIN)/python tools/processors.py --rounding --jobs $(TEST_JOBS)
 
-test-processors: $(READY) $(TEST_READY) ## Run all tests as on five kinds of processors, with one to four threads: an hour
+test-processors: $(READY) $(TEST_READY) ## Run all tests as on four other processors, with one to four threads: half an hour
 	$(BIN)/python tools/processors.py --jobs $(TEST_JOBS)
 
 mutants: $(READY) $(TEST_READY) ## Change PACKAGE=thresholding at SAMPLE=40 places, and see whether its tests notice

@@ -1,6 +1,6 @@
 """Run the tests as on other processors: other kernels of OpenBLAS, older instruction sets, other numbers of threads.
 
-    python tools/processors.py              # all tests, in the settings of SETTINGS: an hour on 2 cores
+    python tools/processors.py              # all tests, in the settings of SETTINGS: half an hour on 2 cores
     python tools/processors.py --rounding   # those that look at rounding, with two kernels besides the machine's own
 
 OpenBLAS picks its kernels by processor, NumPy and taufpl their loops, and a sum in another order has other last digits.
