@@ -111,7 +111,7 @@ constraints: $(BIN)/python ## Write constraints.txt anew, with the newest versio
 	$(BIN)/python -m pip install --disable-pip-version-check -q uv
 	printf '%s\n' 'meson-python>=0.20' 'Cython>=3.1' ninja cosmic-ray coverage torch==2.13.0 | $(BIN)/uv pip compile \
 		--universal --python-version 3.11 --extra dev --extra docs --upgrade --no-annotate --no-header \
-		--no-emit-index-url --quiet --output-file constraints.txt pyproject.toml -
+		--quiet --output-file constraints.txt pyproject.toml -
 
 dev: $(LINKED) ## Link .venv to src, so that pytest sees an edit at once
 
