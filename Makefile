@@ -102,9 +102,9 @@ test-rounding: $(READY) $(TEST_READY) ## Run the tests that look at rounding wit
 test-processors: $(READY) $(TEST_READY) ## Run all tests as on four other processors, with one to four threads: half an hour
 	$(BIN)/python tools/processors.py --jobs $(TEST_JOBS)
 
-mutants: $(READY) $(TEST_READY) ## Change PACKAGE=thresholding at SAMPLE=40 places, and see whether its tests notice
+mutants: $(READY) $(TEST_READY) ## Change IN=thresholding at SAMPLE=40 places, and see whether its tests notice
 	$(call install,what changes code at random,cosmic-ray coverage)
-	$(BIN)/python tools/mutants.py $(PACKAGE) --sample $(or $(SAMPLE),40) --seed $(or $(SEED),0)
+	$(BIN)/python tools/mutants.py $(IN) --sample $(or $(SAMPLE),40) --seed $(or $(SEED),0)
 
 # uv resolves for all versions of Python and all systems at once. Write the file anew, run the tests, then commit it.
 constraints: $(BIN)/python ## Write constraints.txt anew, with the newest versions of everything
