@@ -9,6 +9,8 @@ CONSTRAINTS ?= constraints.txt
 ifneq ($(CONSTRAINTS),)
 export PIP_CONSTRAINT := $(CONSTRAINTS)
 export PIP_BUILD_CONSTRAINT := $(CONSTRAINTS)
+else
+unexport PIP_CONSTRAINT PIP_BUILD_CONSTRAINT
 endif
 
 VENV := .venv
