@@ -229,6 +229,7 @@ def test_a_score_that_is_no_function_of_the_row_is_not_guaranteed(scorer, caveat
     assert train.evidence_.caveats == ()
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.TooFewNegativesWarning")
 def test_segments_that_hang_on_the_batch_are_not_guaranteed():
     X, y = two_clouds(60, 900, 2)
     halves = {"of the row": lambda X: np.where(X[:, 1] > 0, "a", "b"), "place": lambda X: np.arange(len(X)) % 2}
@@ -238,6 +239,11 @@ def test_segments_that_hang_on_the_batch_are_not_guaranteed():
     with pytest.warns(UserWarning, match="segments hang on the order of the rows"):
         model = NeymanPearsonClassifier(LogisticRegression(), 0.1, segments=halves["place"], **settings).fit(X, y)
     assert not any(each.guaranteed for each in (model.evidence_, *model.segments_.evidence))
+    # One with a segment that has no limit, so that all rows together are not guaranteed in any case.
+    few = {**settings, "segments": lambda X: np.where(np.arange(len(X)) < 5, "few", "many")}
+    with pytest.warns(UserWarning, match="segments hang on the order of the rows"):
+        model = NeymanPearsonClassifier(LogisticRegression(), {"few": 0.001, "many": 0.1}, **few).fit(X, y)
+    assert not any(each.guaranteed for each in model.segments_.evidence)
 
 
 class Rounded(ScoreItself):

@@ -50,7 +50,8 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
         return self
 
     def _looked_at(self, outcome: Outcome, X: Any) -> Outcome:
-        if is_remote(X) or not any(each.guaranteed for each in outcome.evidence):
+        limits = outcome.evidence if outcome.segments is None else outcome.segments.evidence
+        if is_remote(X) or not any(each.guaranteed for each in limits):
             return outcome
         (X,) = indexable(X)
         n_rows = num_samples(X)
