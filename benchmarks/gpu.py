@@ -175,7 +175,7 @@ def seconds_by_package(call: Callable[[], Any]) -> dict[str, float]:
     call()
     wait()
     profile.disable()
-    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    stats: dict[Any, Any] = pstats.Stats(profile).stats
     own = os.path.dirname(sys.modules["taufpl"].__file__) + os.sep
     seconds: dict[str, float] = defaultdict(float)
 

@@ -11,8 +11,6 @@ import pytest
 
 from taufpl._files import write_whole
 
-on_posix = pytest.mark.skipif(os.name != "posix", reason="a process cannot be asked for without a signal")
-
 
 def test_of_two_that_replace_what_they_have_read_one_is_refused(tmp_path, monkeypatch):
     target, ready = tmp_path / "state", Barrier(2)
@@ -52,7 +50,7 @@ with written_whole(sys.argv[1]) as draft:
 """
 
 
-@on_posix
+@pytest.mark.skipif(os.name != "posix", reason="a process cannot be asked for without a signal")
 def test_what_a_killed_process_has_left_goes_with_the_next_call(tmp_path):
     target = tmp_path / "report.html"
     killed = subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
