@@ -1,6 +1,6 @@
-"""What everyday use does to the promise: copies of rows, a file that is read by its held-out rows, the default itself.
+"""What everyday use does to the promise: copies, searches, a file that is read by its held-out rows, the default.
 
-    python benchmarks/everyday.py [--draws 400] [--parts copies file default snapping]
+    python benchmarks/everyday.py [--draws 400] [--parts copies searches file default snapping]
 
 Every draw is a fresh training set; false-positive rates are known in closed form, or from 20,000 fresh negatives where
 a file is read. `file` runs the command itself. Prints Markdown.
@@ -19,8 +19,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy import special
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.cli._app import run as command
@@ -65,6 +67,40 @@ def copies(draws: int) -> None:
             promised.append(screen.evidence_.guaranteed)
         name = f"{n} different negatives" + (", groups=" if grouped else "")
         print(f"| {name} | {share(broken)} | {np.mean(promised):.0%} of draws |", flush=True)
+
+
+class Column(ClassifierMixin, BaseEstimator):
+    """A scorer that learns nothing: one column."""
+
+    def __init__(self, j: int = 0) -> None:
+        self.j = j
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Column:
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        return X[:, self.j]
+
+
+def searches(draws: int) -> None:
+    """The best of twenty columns of noise, by a search around the screen, by its threshold, and by a search inside."""
+    choices, settings = list(range(20)), {"tau": 0.05, "threshold": "np", "measure_recall": False, "random_state": 0}
+    broken: list[tuple[bool, ...]] = []
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        X, y = rng.normal(size=(500, 20)), np.repeat([0, 1], [400, 100])
+        one = NeymanPearsonClassifier(Column(), **settings)
+        around = GridSearchCV(one, {"estimator__j": choices}, scoring="recall").fit(X, y).best_estimator_
+        lowest = min(NeymanPearsonClassifier(Column(j), **settings).fit(X, y).threshold_ for j in choices)
+        inner = GridSearchCV(Column(), {"j": choices}, scoring="roc_auc")
+        inside = NeymanPearsonClassifier(inner, **settings).fit(X, y)
+        rates = special.ndtr(-np.array([around.threshold_, lowest, inside.threshold_]))
+        broken.append(tuple(rates > 0.05))
+    print("| the best of 20 columns of noise, 400 negatives, tau .05 | P(FPR > tau) |\n|---|---|")
+    names = "a search around the screen, by recall", "of 20 screens, by its threshold", "a search inside the screen"
+    for name, each in zip(names, zip(*broken, strict=True), strict=True):
+        print(f"| {name} | {share(list(each))} |", flush=True)
 
 
 def one_file(rng: np.random.Generator, n: int, m: int) -> pd.DataFrame:
@@ -143,7 +179,7 @@ def snapping(draws: int) -> None:
     print(f"| gain | {gain.mean():.4f} ± {error:.4f} |", flush=True)
 
 
-PARTS = {"copies": copies, "file": file, "default": default, "snapping": snapping}
+PARTS = {"copies": copies, "searches": searches, "file": file, "default": default, "snapping": snapping}
 
 
 def main() -> None:

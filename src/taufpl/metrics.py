@@ -215,7 +215,7 @@ def np_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., float]:
     >>> from taufpl.metrics import np_scorer
     >>> search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=np_scorer(tau=0.05))
     """
-    return _ToleranceScorer(np_score, -1, _settings(tau, pos_label), "predict")
+    return ToleranceScorer(np_score, -1, _settings(tau, pos_label), "predict")
 
 
 def tpr_at_fpr_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., float]:
@@ -238,10 +238,10 @@ def tpr_at_fpr_scorer(tau: float, *, pos_label: Any = None) -> Callable[..., flo
     >>> from taufpl.metrics import tpr_at_fpr_scorer
     >>> search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=tpr_at_fpr_scorer(tau=0.05))
     """
-    return _ToleranceScorer(tpr_at_fpr, 1, _settings(tau, pos_label), ("decision_function", "predict_proba"))
+    return ToleranceScorer(tpr_at_fpr, 1, _settings(tau, pos_label), ("decision_function", "predict_proba"))
 
 
-class _ToleranceScorer(Scorer):
+class ToleranceScorer(Scorer):
     """A scorer of scikit-learn that takes the positive class of the estimator where none is named."""
 
     def _score(self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any) -> float:

@@ -99,6 +99,7 @@ def layout_of(header: ModelHeader, model: Any) -> Layout:
         # Older files do not name the score.
         is_score = isinstance(last_step(model), ScoreScreen) and layout.used
         return replace(layout, score=layout.used[0].name) if is_score else layout
+    model = getattr(model, "best_estimator_", model)
     encoders = _encoders(model)
     if encoders and all(each.columns_ for each in encoders):
         plans = zip(*(each.columns_ for each in encoders), strict=True)

@@ -17,7 +17,7 @@ from taufpl.cli._errors import CommandLineError
 from taufpl.cli._layout import Layout, layout_of
 from taufpl.cli._row_reader import RowBatch, RowReader
 from taufpl.cli._segments import as_numbers
-from taufpl.estimators import last_step, steps_and_last, transformed
+from taufpl.estimators import steps_and_last, transformed, wrapped_head
 from taufpl.exceptions import ModelFileError, UnseenSegmentWarning
 from taufpl.operators import ignoring
 from taufpl.persistence import SavedModel, load_model
@@ -50,8 +50,8 @@ class LoadedModel:
 
     @property
     def head(self) -> Any:
-        """The estimator with the threshold."""
-        return last_step(self.model)
+        """The estimator with the threshold, and the caveats of what is around it."""
+        return wrapped_head(self.model)
 
     @property
     def training(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def open_model(path: Path) -> LoadedModel:
     """Load a model file; a ValueError says what is wrong with it."""
     check_is_file(path)
     saved = load_model(path)
-    head = last_step(saved.model)
+    _, head = steps_and_last(saved.model)
     if not hasattr(head, "evidence_"):
         raise ValueError(f"{path}: is a ranking without a threshold that was chosen; fit a classifier.")
     if any(each.threshold != head.threshold_ for each in head.threshold_history_[-1:]):

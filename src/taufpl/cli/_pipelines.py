@@ -123,7 +123,8 @@ def _fit_in_place(data: FitRows, options: FitOptions, screen: Any) -> Pipeline:
             X = step.transform(X)
         # Only here the rows were ours to overwrite.
         _overwrite(step, False)
-    return Pipeline([*steps, ("screen", screen.fit(X, data.y, **data.fit_params()))])
+    screen.fit(X, data.y, **data.fit_params())._steps_divided = True
+    return Pipeline([*steps, ("screen", screen)])
 
 
 def screen_for(positive: Any, options: FitOptions) -> Any:

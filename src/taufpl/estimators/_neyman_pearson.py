@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_outlier_detector
+from sklearn.base import MetaEstimatorMixin, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
@@ -21,7 +21,6 @@ from taufpl._sklearn import (
     StrOptions,
     check_sample_weight,
     fit_context,
-    is_fitted,
     routing_enabled,
 )
 from taufpl._types import Array, RowIndices
@@ -39,6 +38,7 @@ from taufpl.estimators._predictions import indexed, scores_of
 from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
+from taufpl.estimators._steps import was_fitted_before
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS
 from taufpl.estimators.strategies import Plan
 from taufpl.operators import is_foreign_array, to_numpy
@@ -211,7 +211,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
             return self._calibrate(*indexed(self, X, y), groups, plan)
         with make_table(self, X, y, groups, order, params, plan.segment_codes) as table:
             outcome = self._run_strategy(CloneFitter(self.estimator, self.classes_), table, plan)
-        if any(map(_was_fitted_before, self.estimator.get_params().values())):
+        if any(map(was_fitted_before, self.estimator.get_params().values())):
             outcome = outcome.without_guarantee(
                 "a part of the estimator was fitted before, and whether it has seen these negatives cannot be told"
             )
@@ -337,9 +337,3 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _was_fitted_before(part: Any) -> bool:
-    """Whether a parameter is a frozen estimator, or a method of a fitted one."""
-    owner = getattr(part, "__self__", None)
-    return isinstance(part, FrozenEstimator) or (isinstance(owner, BaseEstimator) and is_fitted(owner))

@@ -124,7 +124,8 @@ class SegmentedMixin(ThresholdedMixin):
 
         What is decided before a fit (which columns are used, how they are scaled) is part of the scorer: for "np" it
         must not look at the rows that choose the threshold. It takes a `random_state` that is a number; with None every
-        call divides the rows anew.
+        call divides the rows anew. A file of the classifier behind steps that have learned is not called guaranteed,
+        whichever rows they learned from: it cannot tell.
 
         Parameters
         ----------

@@ -231,6 +231,7 @@ class ThresholdedMixin(ABC):
 
     def _run_strategy(self, fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         """Divide the rows, fit, and choose the threshold."""
+        forget(self, "_steps_divided")
         self.strategy_ = choose_strategy(self.threshold, table, plan)
         strategy = STRATEGIES[self.strategy_]
         table = table.with_copies() if strategy.promises(plan) else table

@@ -20,6 +20,7 @@ from taufpl.estimators import (
     TauFPLClassifier,
     known_positive,
     steps_and_last,
+    wrapped_head,
 )
 from taufpl.exceptions import ExportError
 from taufpl.persistence._pipeline import TakeColumns
@@ -63,7 +64,7 @@ class UnwrappedModel:
     tells; None if it does not know how many columns X had.
     """
 
-    head: Any  # the estimator of this library
+    head: Any  # the estimator of this library, with the caveats of what is around it
     steps: tuple[Any, ...]  # of the pipeline around it
     scorers: tuple[PipelineScorer, ...]
     threshold: float
@@ -84,7 +85,7 @@ class UnwrappedModel:
 
 def unwrap(model: Any) -> UnwrappedModel:
     """Take a fitted model apart; a TypeError where no estimator of this library makes the decision."""
-    steps, head = steps_and_last(model)
+    steps, head = steps_and_last(model)[0], wrapped_head(model)
     if not isinstance(head, LinearScorer | KernelScorer | ScorerClassifier):
         raise TypeError(
             "model must be a ScreeningClassifier, a TauFPLClassifier, a KernelTauFPLClassifier, a "

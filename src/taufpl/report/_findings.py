@@ -82,7 +82,7 @@ class Findings:
         if evidence.guaranteed:
             return "guarantee"
         if evidence.caveats:
-            return "not independent"
+            return "caveat"
         if strategy == "cross" and evidence.delta is not None:
             return "cross-fit" if evidence.fpr_upper_bound <= evidence.tau * (1.0 + 1e-12) else "too few to cross-fit"
         if evidence.rounds is not None:

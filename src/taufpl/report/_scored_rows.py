@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from taufpl._checks import check_scores
 from taufpl._sklearn import num_samples
 from taufpl._types import Vector
-from taufpl.estimators import KernelScorer, LinearScorer, ThresholdedMixin, labels_of_rows, steps_and_last, transformed
+from taufpl.estimators import (
+    KernelScorer,
+    LinearScorer,
+    ThresholdedMixin,
+    labels_of_rows,
+    steps_and_last,
+    transformed,
+    wrapped_head,
+)
 from taufpl.exceptions import UnseenSegmentWarning
 from taufpl.operators import as_operator
 from taufpl.thresholding import USUAL_DELTA, Evidence
@@ -118,7 +126,7 @@ def _unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
             "scorer can be put under a tolerance first: "
             "NeymanPearsonClassifier(scorer, tau=0.01, cv='prefit').fit(X_new, y_new)."
         )
-    return final, transformed(steps, X)
+    return wrapped_head(model), transformed(steps, X)
 
 
 def _decisions(final: Any, X: Any, labels: Any) -> Vector:

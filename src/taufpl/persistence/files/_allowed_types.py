@@ -6,9 +6,10 @@ from functools import cache
 
 import numpy as np
 from scipy import special
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils import all_estimators
 
-from taufpl import baselines, estimators, kernels, preprocessing, solvers, thresholding
+from taufpl import baselines, estimators, kernels, metrics, preprocessing, solvers, thresholding
 from taufpl.persistence.boosting import BoosterRecord
 from taufpl.persistence.files._tree_list import TreeList
 
@@ -31,6 +32,7 @@ OWN = {
         estimators.TauFPLRanker,
         estimators.TauFPLRankerCV,
         kernels.PivotedCholeskyFeatures,
+        metrics.ToleranceScorer,
         preprocessing.ColumnPlan,
         preprocessing.DateEncoder,
         preprocessing.LevelEncoder,
@@ -58,7 +60,7 @@ _PARTS = frozenset(
         "compose._column_transformer": "_RemainderColsList",
         "ensemble._hist_gradient_boosting.binning": "_BinMapper",
         "ensemble._hist_gradient_boosting.predictor": "TreePredictor",
-        "metrics._scorer": "_PassthroughScorer",
+        "metrics._scorer": "_PassthroughScorer _Scorer",
         "model_selection._split": "GroupKFold KFold RepeatedKFold RepeatedStratifiedKFold ShuffleSplit "
         "StratifiedGroupKFold StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
         "neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
@@ -74,8 +76,10 @@ _FUNCTIONS = frozenset(
         "sklearn.feature_selection._univariate_selection.chi2",
         "sklearn.feature_selection._univariate_selection.f_classif",
         "sklearn.utils.validation.check_array",
+        "taufpl.metrics.np_score",
+        "taufpl.metrics.tpr_at_fpr",
     }
-)
+) | {f"{each.__module__}.{each.__name__}" for each in (get_scorer(name)._score_func for name in get_scorer_names())}
 
 # The first goes by its last name only in older versions of scikit-learn.
 _LOSSES = ("sklearn._loss._loss.Cy", "_loss.Cy", "sklearn.linear_model._sgd_fast.")

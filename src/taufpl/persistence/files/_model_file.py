@@ -20,6 +20,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from taufpl._extras import require
 from taufpl._files import write_whole
 from taufpl._records import plain, read_record
+from taufpl.estimators import steps_and_last
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
 from taufpl.persistence._unwrap import unwrap
 from taufpl.persistence.files._allowed_types import TRUSTED
@@ -95,7 +96,8 @@ def save_model(
     Parameters
     ----------
     model : estimator
-        A fitted classifier or ranker of this library, or a pipeline or a search that ends in one.
+        A fitted classifier or ranker of this library, or a pipeline or a search that ends in one. What steps and a
+        search around it do to the guarantee stands in the header: they may have seen the held-out negatives.
     path : path-like
         By convention with the suffix ``.skops``. An existing file is replaced.
     training : mapping, default=None
@@ -286,6 +288,8 @@ def _build(
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             container = skops.loads(data, trusted=[*TRUSTED, *trusted])
         model, seen = without_records(container["model"], max_bytes, trusted), container.get("seen")
+        if "layout" in header.training:  # by the command, which divides rows before steps learn: older files do not say
+            steps_and_last(model)[1]._steps_divided = True
         check_indices(model)
         training_summary(model)
     except ModelFileError:

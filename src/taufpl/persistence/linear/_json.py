@@ -72,12 +72,13 @@ def to_json(model: Any, *, segment_column: str | None = None) -> dict[str, Any]:
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from taufpl import TauFPLClassifier
+    >>> from taufpl import NeymanPearsonClassifier, TauFPLClassifier
     >>> from taufpl.persistence import to_json
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [2000, 200])
     >>> X = 100 + rng.normal(size=(2200, 2)) + y[:, np.newaxis]
-    >>> model = make_pipeline(StandardScaler(), TauFPLClassifier(tau=0.05, random_state=0)).fit(X, y)
+    >>> scorer = make_pipeline(StandardScaler(), TauFPLClassifier(tau=0.05, threshold="train", random_state=0))
+    >>> model = NeymanPearsonClassifier(scorer, tau=0.05, random_state=0).fit(X, y)
     >>> form = to_json(model)
     >>> raw_scores = form["intercept"] + X @ [form["weights"]["x0"], form["weights"]["x1"]]
     >>> bool(np.array_equal(raw_scores - form["threshold"] > 0, model.predict(X) == 1))
