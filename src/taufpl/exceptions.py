@@ -15,6 +15,10 @@ class UnseenSegmentWarning(UserWarning):
     """Rows belong to segments without a proven limit, never seen or with too few negatives: the strictest decides."""
 
 
+class UnseenValuesWarning(UserWarning):
+    """Rows to score hold levels of a category that training never saw; the message counts them by column."""
+
+
 class RepeatedRowsWarning(UserWarning):
     """Rows repeat exactly where chance does not explain it: copies, which are no independent evidence."""
 

@@ -415,6 +415,7 @@ def test_a_kernel_on_many_rows_says_beforehand_that_it_takes_minutes(tmp_path, m
     assert ("--model linear" in done.err) is told
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 @pytest.mark.parametrize(
     "options",
     [

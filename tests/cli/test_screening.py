@@ -54,6 +54,7 @@ def model(place, fitted):
     return load_model(place / "m.skops").model
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_decisions_are_those_of_python_on_the_same_rows(place, fitted):
     train, new = mixed(0), with_strange_values(1)
     ours = ScreeningClassifier(TAU, effort="fast", pos_label="fraud", random_state=0)
@@ -91,6 +92,7 @@ def from_python(name):
     return NeymanPearsonClassifier(encoded, 0.1, threshold=name, random_state=0)
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 @pytest.mark.parametrize("name", ["stack", "cross"])
 def test_a_model_from_python_decides_on_a_file_as_in_python(tmp_path, name):
     model = from_python(name).fit(*coded(0))
@@ -112,6 +114,7 @@ def test_a_model_from_python_decides_on_a_file_as_in_python(tmp_path, name):
         assert {column for column, each in unseen.items() if each["remarkable"]} == {"zip", "number"}
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_evaluate_counts_those_decisions_and_unknown_levels(place, fitted, model):
     table = with_strange_values(1)
     flagged = model.predict(_as_read(table, fitted)) == "fraud"

@@ -77,6 +77,7 @@ def strange_rows():
     return rows
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_exports_decide_alike(place):
     model, rows = load_model(place / "linear.skops").model, strange_rows()
     expected = model.predict(rows)
@@ -109,6 +110,7 @@ def _by_json(form, rows):
     return np.where(scores > form["threshold"], form["positive_label"], form["negative_label"])
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 @pytest.mark.parametrize(
     ("name", "scorer", "few"),
     [
@@ -162,6 +164,7 @@ def test_every_command_tells_what_training_never_saw(place, tmp_path):
         assert unseen["columns"]["a"]["remarkable"] == ["missing"]
         assert unseen["columns"]["b"]["n_above"] >= 500
         assert "odd.csv, column city: 10,000 of 10,000 rows (100%) have a level that training never saw" in done.err
+        assert done.err.count("training never saw") == 1
         assert "column a: 1,000 of 10,000 rows (10%) lack a value; no training row did" in done.err
         assert "column b: " in done.err
         assert "column c: " not in done.err

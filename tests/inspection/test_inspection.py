@@ -37,6 +37,7 @@ def with_column(X, column, values):
         yield X.assign(**{column: pd.Series([value] * len(X), index=X.index, dtype=X[column].dtype)})
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 @pytest.mark.parametrize("threshold", ["np", "cross"])
 def test_columns_of_a_linear_score_add_up_and_are_means_over_the_negatives(payments, threshold):
     X, y = payments

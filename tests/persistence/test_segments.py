@@ -20,6 +20,7 @@ from taufpl.exceptions import ExportError, UnseenSegmentWarning
 from taufpl.persistence import save_model, save_onnx, to_json, to_onnx, to_sql
 from taufpl.preprocessing import TableEncoder
 
+pytestmark = pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 

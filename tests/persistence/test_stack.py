@@ -65,6 +65,7 @@ def fed(session, frame):
     return feed
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_a_stack_decides_alike_in_python_in_files_and_in_graphs(tmp_path):
     model = screen(MEMBERS[:1], pos_label="fraud").fit(FRAME, NAMES)
     # All have a part in the decision, whether they deserve it or not.
@@ -84,6 +85,7 @@ def test_a_stack_decides_alike_in_python_in_files_and_in_graphs(tmp_path):
     np.testing.assert_allclose(score, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_a_stack_of_linear_models_is_a_formula():
     frame, fresh = FRAME.drop(columns="day"), FRESH.drop(columns="day")
     ranking = TauFPLClassifier(0.1, threshold="train", reg=0.1, tau_scale=1.0)

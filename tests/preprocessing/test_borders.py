@@ -202,6 +202,7 @@ def test_the_first_value_that_is_there_is_named(values, words):
         encoder.transform(pd.DataFrame({"x": values}))
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_unknown_levels_of_arrays_and_of_several_columns():
     rows = np.array([["a", "x"], ["b", "x"], ["b", "y"], ["b", "y"]], dtype=object)
     encoder = LevelEncoder(sparse_output=False).fit(rows)

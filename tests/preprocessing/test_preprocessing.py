@@ -1,14 +1,21 @@
 """Levels that training never saw count as the average, and are counted."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn import config_context
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from taufpl.preprocessing import LevelEncoder, TrainingColumn, UnseenCounter
+from taufpl import NeymanPearsonClassifier, ScreeningClassifier
+from taufpl.exceptions import UnseenValuesWarning
+from taufpl.preprocessing import LevelEncoder, TableEncoder, TrainingColumn, UnseenCounter
 
 RNG = np.random.default_rng(0)
 TRAINING = pd.DataFrame(
@@ -37,6 +44,7 @@ def test_known_levels_are_one_hot(options):
     assert len(dense.get_feature_names_out()) == expected.shape[1]
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 @pytest.mark.parametrize("is_sparse", [True, False])
 def test_unknown_levels_score_as_the_average_training_row(is_sparse):
     encoder = LevelEncoder(min_frequency=20, sparse_output=is_sparse).fit(TRAINING)
@@ -68,6 +76,64 @@ def test_frames_come_out_with_names():
     with config_context(transform_output="pandas"):
         found = LevelEncoder(sparse_output=False).fit_transform(TRAINING[["city"]])
     assert found.columns.tolist() == ["city_bonn", "city_oslo", "city_rare", "city_rarer", "city_rome"]
+
+
+def told(call, rows):
+    """The warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(rows)
+    assert {each.category for each in caught} <= {UnseenValuesWarning}
+    assert all(each.filename == __file__ for each in caught)
+    return [str(each.message) for each in caught]
+
+
+KINDS = {"pandas": lambda X: X, "polars": pl.from_pandas, "array": lambda X: X.to_numpy(dtype=object)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("encoder", [LevelEncoder(), TableEncoder()], ids=["levels", "table"])
+def test_a_transform_warns_once_of_unknown_levels_by_column(encoder, kind):
+    texts = TRAINING[["city", "channel"]]
+    # An array has no names, and a missing value is no level, whether training had one (channel) or not (city).
+    rows = texts.assign(city=texts["city"].str.upper(), channel=[*["post"] * 7, *["fax"] * 3, *texts["channel"][10:]])
+    rows.loc[390:, "city"] = None
+    encoder, rows, known = encoder.fit(KINDS[kind](texts)), KINDS[kind](rows), KINDS[kind](texts)
+    names = ("x0", "x1") if kind == "array" else ("city", "channel")
+    (message,) = told(encoder.transform, rows)
+    assert message.startswith(
+        f"columns hold levels that training never saw: {names[0]!r} in 390 of 400 rows (such as 'BONN'), "
+        f"{names[1]!r} in 10 of 400 rows (such as 'post'). They count as the average"
+    )
+    assert told(encoder.transform, known) == []
+
+
+def test_of_many_columns_with_unknown_levels_five_are_named():
+    encoder = LevelEncoder().fit([["a"] * 7] * 3)
+    (message,) = told(encoder.transform, [["b"] * 7] * 2)
+    assert "'x4' in 2 of 2 rows (such as 'b') and 2 more columns." in message
+
+
+@pytest.mark.parametrize("threshold", ["np", "cross", "oob"])
+@pytest.mark.parametrize("kind", ["screening", "pipeline"])
+def test_prediction_warns_once_and_fits_never(kind, threshold):
+    rng = np.random.default_rng(2)
+    # Cities with few rows each: those that are held out have some that the others lack.
+    X = pd.DataFrame({"city": rng.integers(0, 300, 900).astype(str), "x": rng.normal(size=900)})
+    y = (X["x"] + rng.normal(size=900) > 1).astype(int)
+    scorer = LogisticRegression()
+    options = {"tau": 0.1, "threshold": threshold, "random_state": 0, "insufficient": "infinite"}
+    if kind == "screening":
+        model = ScreeningClassifier(effort="fast", candidates=[scorer], **options)
+    else:
+        model = NeymanPearsonClassifier(make_pipeline(TableEncoder(), scorer), **options)
+    assert told(lambda X: model.fit(X, y), X) == []
+    if threshold == "np":
+        assert told(lambda X: model.recalibrate(X, y), X.assign(city="?")) == []
+        frozen = NeymanPearsonClassifier(model, 0.1, cv="prefit")
+        assert told(lambda X: frozen.fit(X, y), X.assign(city="?")) == []
+    for call in (model.decision_function, model.predict, model.decide):
+        assert len(told(call, X.assign(city="?"))) == 1
 
 
 def counter():

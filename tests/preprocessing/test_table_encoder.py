@@ -27,6 +27,7 @@ from taufpl.exceptions import ExportError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 
+UNSEEN = pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 RNG = np.random.default_rng(0)
 N = 400
 
@@ -141,6 +142,7 @@ def test_arrays_of_objects_are_read_by_their_values():
     np.testing.assert_array_equal(encoder.transform(np.array(rows, dtype=object)), encoder.fit_transform(rows))
 
 
+@UNSEEN
 def test_unknown_levels_and_new_gaps_count_as_the_average():
     encoder = TableEncoder()
     training = encoder.fit_transform(TABLE)
@@ -157,6 +159,7 @@ def test_unknown_levels_and_new_gaps_count_as_the_average():
     np.testing.assert_array_equal(cities[1], [0, 0, 0, 1])
 
 
+@UNSEEN
 def test_fitted_parts_depend_on_training_rows_alone():
     encoder = TableEncoder().fit(TABLE.iloc[:300])
     kept = encoder.transform(TABLE.iloc[:10])
@@ -243,6 +246,7 @@ def test_numbers_too_large_for_forests_are_refused_by_name():
         encoder.transform(wide.tocoo())
 
 
+@UNSEEN
 def test_what_is_dropped_is_not_read_again():
     encoder = TableEncoder().fit(TABLE)
     changed = TABLE.assign(text=3.5, one="anything", none=np.inf, user_id=None)
@@ -364,6 +368,7 @@ def models():
     yield ScreeningClassifier(0.1, effort="fast", candidates=candidates, threshold="np", random_state=0).fit(TABLE, y)
 
 
+@UNSEEN
 def test_model_files_and_onnx_decide_as_the_model(tmp_path):
     rows = strange_rows()
     for place, model in enumerate(models()):
@@ -392,6 +397,7 @@ def fed(values):
     return values.to_numpy(dtype=float, na_value=np.nan)
 
 
+@UNSEEN
 def test_sql_and_json_of_a_linear_model():
     model = make_pipeline(TableEncoder(), LINEAR).fit(TABLE, labels_of(TABLE))
     rows = strange_rows()

@@ -15,6 +15,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from taufpl.exceptions import UnseenValuesWarning
+
 # 0 is success.
 FAILED = 1
 BAD_COMMAND_LINE = 2
@@ -91,6 +93,8 @@ class CommandGroup(TyperGroup):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always")
+                # Commands count such values over all batches of a file, and say so once.
+                warnings.simplefilter("ignore", UnseenValuesWarning)
                 warnings.showwarning = _note_warning
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:

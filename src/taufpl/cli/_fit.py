@@ -41,6 +41,7 @@ from taufpl.cli._seen import GROUPS, NEGATIVES, record_groups
 from taufpl.cli._training import plan_training, read_source
 from taufpl.estimators import last_step, watching
 from taufpl.estimators.strategies import STRATEGIES, at_other_tolerances
+from taufpl.exceptions import UnseenValuesWarning
 from taufpl.persistence import SeenRows, fingerprint, save_model
 from taufpl.planning import AlarmBudget
 
@@ -208,13 +209,15 @@ def _dates(rows: FitRows) -> list[str]:
 def _fit_noting(rows: FitRows, options: FitOptions) -> tuple[Any, list[str]]:
     """A fitted model, and what the fit has warned of, each once.
 
-    That a candidate has not converged to the last digit is no news.
+    That a candidate has not converged to the last digit, or that rows beside those that train have levels of their own,
+    is no news.
     """
     bar = progress_bar(f"fitting on {len(rows.y):,} rows")
     with warnings.catch_warnings(record=True) as caught, bar as move, watching(move):
         warnings.simplefilter("always")
         fitted = fit(rows, options)
-    texts = [with_options(each.message) for each in caught if each.category is not ConvergenceWarning]
+    usual = (ConvergenceWarning, UnseenValuesWarning)
+    texts = [with_options(each.message) for each in caught if each.category not in usual]
     return fitted, list(dict.fromkeys(texts))
 
 

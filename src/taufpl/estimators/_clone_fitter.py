@@ -19,6 +19,7 @@ from taufpl.estimators._steps import last_step
 from taufpl.estimators._table import Scores
 from taufpl.estimators.strategies import Fitter
 from taufpl.operators import to_numpy
+from taufpl.preprocessing import without_unseen_warnings
 
 # Labels that a classifier for 0 and 1 takes as they are.
 _CODED = ([0, 1], [1, 0])
@@ -65,7 +66,8 @@ class CloneFitter(Fitter):
     def _fit(self, table: ArrayTable, classes: Array) -> Any:
         model, rows = self._clone(), table.rows
         params = {**check_method_params(table.X, table.params, indices=rows), **self._groups_for(model, table)}
-        return model.fit(safe_indexing(table.X, rows), classes[table.is_positive.astype(np.intp)], **params)
+        with without_unseen_warnings:
+            return model.fit(safe_indexing(table.X, rows), classes[table.is_positive.astype(np.intp)], **params)
 
     def _groups_for(self, model: Any, table: ArrayTable) -> dict[str, Any]:
         """The groups of these rows under the name by which an estimator of this package that searches gets them."""
@@ -84,7 +86,8 @@ class CloneFitter(Fitter):
         if not table.in_memory:
             return table.scores_by(model, known_positive(model, self.classes))
         rows = safe_indexing(table.X, table.by_class)
-        return table.with_scores(scores_of(model, rows, known_positive(model, self.classes)))
+        with without_unseen_warnings:
+            return table.with_scores(scores_of(model, rows, known_positive(model, self.classes)))
 
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""

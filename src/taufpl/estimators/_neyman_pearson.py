@@ -42,6 +42,7 @@ from taufpl.estimators._steps import was_fitted_before
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS
 from taufpl.estimators.strategies import Plan
 from taufpl.operators import is_foreign_array, to_numpy
+from taufpl.preprocessing import without_unseen_warnings
 
 
 class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
@@ -296,7 +297,8 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         is_known = known is not None and not is_outlier_detector(self.estimator)
         self.classes_ = self._in_order(to_numpy(known)) if is_known else self._classes_of(y)
         scorer = local_model(self.estimator)
-        outcome = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups, plan)
+        with without_unseen_warnings:
+            outcome = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups, plan)
         return self._keep_outcome(replace(outcome, models=(scorer,)), X)
 
     def _in_order(self, known: Array) -> Array:

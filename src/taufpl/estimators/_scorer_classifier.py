@@ -29,6 +29,7 @@ from taufpl.estimators._steps import steps_and_last
 from taufpl.estimators._thresholded import forget
 from taufpl.estimators.strategies import STRATEGIES, Outcome, Plan, largest, limits_of
 from taufpl.operators import is_remote, to_numpy
+from taufpl.preprocessing import without_unseen_warnings
 
 # Rows of a fit that are scored once more, to see whether their scores hang on anything but the row.
 _LOOKED_AT = 64
@@ -56,7 +57,8 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
         (X,) = indexable(X)
         n_rows = num_samples(X)
         rows = safe_indexing(X, np.unique(np.linspace(0, n_rows - 1, _LOOKED_AT).astype(np.intp)).tolist())
-        found, segments = [batch_caveat("scores", self._raw_scores, rows)], getattr(self, "segments", None)
+        with without_unseen_warnings:
+            found, segments = [batch_caveat("scores", self._raw_scores, rows)], getattr(self, "segments", None)
         if callable(segments):
             found.append(batch_caveat("segments", lambda some: np.asarray(segments(some)), rows))
         for caveat in filter(None, found):
@@ -88,7 +90,12 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
         return score_rounding(scale + hidden, np.float32 if single else np.float64)
 
     def _raw_scores(self, X: Any) -> Any:
-        return mean_scores([scores_of(model, X, known_positive(model, self.classes_)) for model in self.estimators_])
+        def scored(model: Any) -> Any:
+            return scores_of(model, X, known_positive(model, self.classes_))
+
+        first = scored(self.estimators_[0])
+        with without_unseen_warnings:  # the others would say nearly the same again
+            return mean_scores([first, *map(scored, self.estimators_[1:])])
 
     def decision_function(self, X: Any, segments: Any = None) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.

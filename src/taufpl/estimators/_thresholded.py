@@ -37,6 +37,7 @@ from taufpl.estimators.strategies import (
 )
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import to_numpy
+from taufpl.preprocessing import without_unseen_warnings
 from taufpl.thresholding import (
     ANY,
     FIT,
@@ -112,7 +113,7 @@ class ThresholdedMixin(ABC):
         check_is_fitted(self)
         source = None if source is None else os.fspath(source)  # before anything is changed
         plan = self._next_plan(restart, segments)
-        with score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
+        with without_unseen_warnings, score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
             outcome = limits_of(plan, table).calibrate(table, scores)
         before, history = self.threshold_, self.threshold_history_
         self._keep_evidence(self._looked_at(outcome, X), self._score_rounding)

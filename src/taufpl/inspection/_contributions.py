@@ -17,7 +17,7 @@ from taufpl.inspection._sources import LinearShare, linear_shares, unwrap_explai
 from taufpl.inspection._tables import cells, joined, read_rows
 from taufpl.inspection._typical import N_TYPICAL, TypicalNegatives, numbered, typical_rows
 from taufpl.persistence import UnwrappedModel
-from taufpl.preprocessing import columns_of, read_column
+from taufpl.preprocessing import columns_of, read_column, without_unseen_warnings
 
 # Values that are held at a time, and rows that are scored together.
 _MOST_VALUES = 4_000_000
@@ -165,7 +165,8 @@ def _linear_terms(shares: list[LinearShare], X: Any, size: int) -> Iterator[Any]
 
 
 def _features(steps: tuple[Any, ...], rows: Any) -> Any:
-    features = transformed(steps, rows)
+    with without_unseen_warnings:
+        features = transformed(steps, rows)
     return features if hasattr(features, "tocsr") else np.asarray(features, dtype=np.float64)
 
 
@@ -213,7 +214,9 @@ def repeated_index(rows: RowIndices, n_columns: int) -> Array:
 
 def raw_scores(model: UnwrappedModel, X: Any) -> Vector:
     """Scores without a threshold: that of a segment is no part of them."""
-    rows, head = transformed(model.steps, X), model.head
-    if not isinstance(head, ScorerClassifier):
-        return np.asarray(head.decision_function(rows), dtype=np.float64)
-    return np.mean([scores_of(each, rows, known_positive(each, head.classes_)) for each in head.estimators_], axis=0)
+    with without_unseen_warnings:
+        rows, head = transformed(model.steps, X), model.head
+        if not isinstance(head, ScorerClassifier):
+            return np.asarray(head.decision_function(rows), dtype=np.float64)
+        scores = [scores_of(each, rows, known_positive(each, head.classes_)) for each in head.estimators_]
+    return np.mean(scores, axis=0)

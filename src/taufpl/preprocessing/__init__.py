@@ -27,7 +27,12 @@ from taufpl.preprocessing._table_columns import (
     seconds_of as seconds_of,
 )
 from taufpl.preprocessing._table_encoder import TableEncoder, encoding_parts as encoding_parts
-from taufpl.preprocessing._unseen import ColumnCounts, TrainingColumn, UnseenCounter
+from taufpl.preprocessing._unseen import (
+    ColumnCounts,
+    TrainingColumn,
+    UnseenCounter,
+    without_unseen_warnings as without_unseen_warnings,
+)
 
 __all__ = [
     "ColumnCounts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,9 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
+
+from taufpl._sklearn import check_feature_names_in
+from taufpl.preprocessing._unseen import warn_unseen
 
 
 class LevelEncoder(TransformerMixin, BaseEstimator):
@@ -23,7 +27,7 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
     A linear score of such a row is the mean of the scores that the row would have with the levels of the training rows.
     Zeros in its place, which ``OneHotEncoder(handle_unknown="ignore")`` gives, are no level at all: whatever the
     weights of all levels have in common is then missing from the score, and a threshold that was chosen on rows with
-    known levels means nothing.
+    known levels means nothing. `transform` warns of such levels (:class:`~taufpl.exceptions.UnseenValuesWarning`).
 
     Parameters
     ----------
@@ -53,9 +57,10 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
     --------
     >>> from taufpl.preprocessing import LevelEncoder
     >>> encoder = LevelEncoder(sparse_output=False).fit([["bonn"], ["oslo"], ["oslo"], ["rome"]])
-    >>> encoder.transform([["oslo"], ["paris"]])
-    array([[0.  , 1.  , 0.  ],
-           [0.25, 0.5 , 0.25]])
+    >>> encoder.transform([["oslo"]])
+    array([[0., 1., 0.]])
+    >>> encoder.shares_  # what "paris" becomes, with a warning
+    array([0.25, 0.5 , 0.25])
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -113,13 +118,19 @@ class LevelEncoder(TransformerMixin, BaseEstimator):
         CSR matrix or ndarray of shape (n_samples, n_features_out)
         """
         check_is_fitted(self)
+        return self._encoded(X, check_feature_names_in(self))
+
+    def _encoded(self, X: Any, names: Sequence[str]) -> Any:
+        """Encoded rows, with a warning that gives the columns with unknown levels their names."""
         if getattr(X, "ndim", 2) == 2:  # of anything else the encoder says what is wrong
             validate_data(self, X=X, reset=False, skip_check_array=True)
-        known = self.encoder_.transform(_with_one_missing(X, [each.dtype for each in self.categories_]))
+        X = _with_one_missing(X, [each.dtype for each in self.categories_])
+        known = self.encoder_.transform(X)
         # A known level has exactly one 1 among the features of its column, an unknown one has none.
         columns = self._columns()
         unknown = 1.0 - (known @ columns).toarray()
         if unknown.any():
+            warn_unseen(X, unknown > 0, names)
             shares = columns.multiply(self.shares_[:, np.newaxis]).T
             known = type(known)(known + csr_array(unknown) @ shares)
         return self._stored(known)

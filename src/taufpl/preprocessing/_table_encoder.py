@@ -43,7 +43,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 some; scaled to mean 0 and standard deviation 1. Truth values count as 0 and 1.
     category    texts and categories: :class:`LevelEncoder`, one feature a level for the 50 most frequent
                 with 5 rows or more; the others have one together. A missing text is a level where training
-                rows had one. A level that training never saw counts as the average over the training rows.
+                rows had one. A level that training never saw counts as the average over the training rows, with
+                an :class:`~taufpl.exceptions.UnseenValuesWarning` that counts them by column.
     date        :class:`DateEncoder`: four numbers, filled, marked and scaled.
     dropped     the same value in every row, or none; in frames also identifiers and free text.
     ==========  ===========================================================================================
@@ -71,8 +72,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> encoder = TableEncoder().fit(X)
     >>> [(column.name, column.kind) for column in encoder.columns_]
     [('age', 'number'), ('city', 'category'), ('one', 'dropped')]
-    >>> encoder.transform(pd.DataFrame({"age": [None], "city": ["rome"], "one": [1]})).round(3).tolist()
-    [[0.0, 1.732, 0.5, 0.5]]
+    >>> encoder.transform(pd.DataFrame({"age": [None], "city": ["oslo"], "one": [1]})).round(3).tolist()
+    [[0.0, 1.732, 0.0, 1.0]]
     >>> encoder.get_feature_names_out().tolist()
     ['age', 'missingindicator_age', 'city_bonn', 'city_oslo']
     """
@@ -129,7 +130,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not self.columns_:
             return self._checked(self.parts_[0][1].transform(_csr(X)), X)
         table = TableColumns(_dense(X), [each.name for each in self.columns_], [each.kind for each in self.columns_])
-        return self._checked(_joined([each.transform(table.values(indices)) for _, each, indices in self.parts_]), X)
+        return self._checked(_joined([self._encoded(part, table) for part in self.parts_]), X)
+
+    def _encoded(self, part: tuple[str, Any, RowIndices], table: TableColumns) -> Any:
+        """The features of the columns that one part gets."""
+        name, step, places = part
+        values = table.values(places)
+        if name != "categories":
+            return step.transform(values)
+        return step._encoded(values, [table.names[each] for each in places])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the output features, made of the column and, of dates and categories, the part or level.

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.special import betainccinv
 
+from taufpl._row_hashes import is_missing
+from taufpl._types import Mask
+from taufpl._warnings import warn_user
+from taufpl.exceptions import UnseenValuesWarning
+from taufpl.operators import ignoring
+from taufpl.preprocessing._table_columns import column_at
 from taufpl.thresholding import fpr_upper_bound, share_lower_bound
 
 # Probability of a remark on missing values or ranges where new rows are drawn as the training rows were, and how many
@@ -16,6 +23,33 @@ from taufpl.thresholding import fpr_upper_bound, share_lower_bound
 _ERROR = 0.001
 _BOUNDS = 4
 _MOST_EXAMPLES = 3
+_MOST_COLUMNS = 5
+
+# For fits, which score rows that the scorer has not seen: new levels among them are part of what they measure.
+without_unseen_warnings = ignoring(UnseenValuesWarning)
+
+
+def warn_unseen(X: Any, is_unknown: Mask, names: Sequence[str]) -> None:
+    """Warn of unknown levels, with the rows of each column that hold one; a missing value is not a level."""
+    found, X = [], X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    for place in np.flatnonzero(is_unknown.any(axis=0)).tolist():
+        levels = Counter(np.asarray(column_at(X, place), dtype=object)[is_unknown[:, place]].tolist())
+        common = [(level, count) for level, count in levels.most_common() if not is_missing(level)]
+        if common:
+            found.append((sum(count for _, count in common), names[place], common[0][0]))
+    if not found:
+        return
+    found.sort(key=lambda each: -each[0])
+    shown = [
+        f"{name!r} in {count:,} of {len(is_unknown):,} rows (such as {level!r})"
+        for count, name, level in found[:_MOST_COLUMNS]
+    ]
+    more = f" and {len(found) - _MOST_COLUMNS:,} more columns" if len(found) > _MOST_COLUMNS else ""
+    warn_user(
+        f"columns hold levels that training never saw: {', '.join(shown)}{more}. They count as the average over the "
+        "training rows: check spelling, upper and lower case, and where the rows come from.",
+        UnseenValuesWarning,
+    )
 
 
 @dataclass(frozen=True, slots=True)

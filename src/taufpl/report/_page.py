@@ -18,7 +18,7 @@ from taufpl._files import write_whole
 from taufpl._sklearn import safe_indexing
 from taufpl.persistence import SeenRows
 from taufpl.planning import check_base_rate
-from taufpl.preprocessing import UnseenCounter
+from taufpl.preprocessing import UnseenCounter, without_unseen_warnings
 from taufpl.report import _format, _pictures
 from taufpl.report._features import features_of
 from taufpl.report._findings import Findings
@@ -138,7 +138,9 @@ def render_report(
     given = leave_out_seen(X, y, data_is_new, seen)
     segments, levels = (_kept(name, each, X, given.kept) for name, each in (("segments", segments), ("by", by)))
     rows = score_rows(model, given.X, given.y, segments)
-    compared = None if training is None else compare_training(rows, training)
+    with without_unseen_warnings:
+        compared = None if training is None else compare_training(rows, training)
+        features = features_of(rows, feature_names)
     is_new = given.is_new
     if is_new is None and compared is not None:
         is_new = {0: True, rows.scores.size: False}.get(compared.n_shared)
@@ -150,7 +152,7 @@ def render_report(
         DailyCases(volume, base_rate, span),
         is_new,
         given,
-        features_of(rows, feature_names),
+        features,
         feature_names,
         name_rows(ids, X, given.kept),
         compared,

@@ -123,6 +123,7 @@ def test_weights_are_those_of_a_logistic_regression_on_scores_of_unseen_rows():
     np.testing.assert_allclose([models["square"].weight, models["bayes"].weight], wanted[1:], rtol=0.01, atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 def test_frames_of_every_kind_of_column():
     rng = np.random.default_rng(3)
     X, y = mixed(1500, rng)
