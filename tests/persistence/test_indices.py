@@ -3,12 +3,14 @@
 import copy
 import json
 import re
+import warnings
 import zipfile
 from functools import cache
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.covariance import EllipticEnvelope
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -19,8 +21,9 @@ from sklearn.ensemble import (
     IsolationForest,
     RandomForestClassifier,
 )
-from sklearn.feature_extraction import DictVectorizer
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.linear_model import LassoLars, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
@@ -36,6 +39,12 @@ THREE = np.arange(200) % 3
 CITIES = np.array([["a", "x"], ["b", "x"], ["c", "y"], ["d", "y"], ["d", "x"], ["d", "y"]], dtype=object)
 LEVELS = np.column_stack([np.arange(200) % 5, ROWS[:, 1:]])
 RANKER = TauFPLRanker(0.05).fit(ROWS, LABELS)
+
+
+def with_probabilities(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of newer versions of scikit-learn
+        return model.set_params(probability=True).fit(ROWS, LABELS)
 
 
 PARTS = {
@@ -59,6 +68,21 @@ PARTS = {
     "neighbours": lambda: KNeighborsClassifier(algorithm="brute", metric="manhattan").fit(ROWS, LABELS),
     "neighbours of two labels": lambda: KNeighborsClassifier(algorithm="brute").fit(ROWS, np.c_[LABELS, THREE]),
     "neighbours of a regression": lambda: KNeighborsRegressor(algorithm="brute").fit(ROWS, LABELS),
+    "neighbours by a matrix": lambda: KNeighborsClassifier(
+        algorithm="brute", metric="mahalanobis", metric_params={"VI": np.eye(4)}
+    ).fit(ROWS, LABELS),
+    "support with probabilities": lambda: with_probabilities(SVC()),
+    "covariance": lambda: EllipticEnvelope(random_state=0).fit(ROWS),
+    "covariance alone": lambda: EllipticEnvelope(random_state=0, store_precision=False).fit(ROWS),
+    "hashed words": lambda: HashingVectorizer(n_features=1),
+    "hashed names": lambda: FeatureHasher(n_features=2**31 - 1),
+    "linear": lambda: LogisticRegression(n_jobs=None).fit(ROWS, LABELS),
+    # A parameter has the name of a constant here.
+    "least angles": lambda: LassoLars(0.01, positive=True).fit(ROWS, LABELS),
+    "boosting from nothing": lambda: GradientBoostingClassifier(n_estimators=2, init="zero").fit(ROWS, LABELS),
+    "boosting from scores": lambda: GradientBoostingClassifier(n_estimators=2, init=LogisticRegression()).fit(
+        ROWS, LABELS
+    ),
     "levels": lambda: OneHotEncoder().fit(CITIES),
     "levels without the first": lambda: OneHotEncoder(drop="first").fit(CITIES),
     "rare levels": lambda: OneHotEncoder(min_frequency=3, handle_unknown="infrequent_if_exist").fit(CITIES),
@@ -185,6 +209,19 @@ def categorical_number(part):
     predictor.nodes["bitset_idx"][node] = 0
 
 
+def shallower(part):
+    state = part.tree_.__getstate__()
+    part.tree_.__setstate__({**state, "max_depth": state["max_depth"] - 1})
+
+
+def emptied(dummy):
+    """Sums of no column: what boosting adds to them would be written behind them."""
+    dummy.constant_, dummy.n_outputs_ = dummy.constant_[:, :0], 0
+    return dummy
+
+
+NEIGHBOUR_MODELS = ("neighbours", "neighbours of a regression")
+COLUMNS = "columns of a tree in it are no indices"
 BACK, FEATURE = "points outside itself, or back", "asks for a feature that is not there"
 CHILD, SETS, SET = "single child, or no node", "no node, or sets of categories", "asks for a set of categories"
 SUPPORT, KERNEL, PLACE = (
@@ -193,7 +230,9 @@ SUPPORT, KERNEL, PLACE = (
     "outside its state",
 )
 LEVEL, WORDS = "levels in it do not fit their", "words in it do not fit"
-NEIGHBOURS = "labels of neighbours in it do not fit"
+NEIGHBOURS, COUNTS = "labels of neighbours in it do not fit", "neighbours in it are fewer or more"
+MATRIX, COVARIANCE = "matrix of a distance in it does not fit", "covariance in it does not fit"
+PARENTS, DEPTH, START = "two parents, or with none", "deeper than it says", "does not begin with one number a row"
 FEATURES = r"wants \d features where it would get \d"
 
 # Each is one step from what is sound, so that every border of every check is held.
@@ -349,6 +388,39 @@ UNSOUND = [
             lambda words: {word: place + 1 for word, place in words.items()},
             lambda words: {word: float(place) for word, place in words.items()},
         )
+    ),
+    ("tree", nodes(left_child=lambda node, count: count - 1, right_child=lambda node, count: count - 1), PARENTS),
+    ("tree", shallower, DEPTH),
+    ("boosting", boosted("left", lambda node, count: node + 2), PARENTS),
+    ("isolation by columns", attributes(estimators_features_=lambda each: [each[0], np.array([True, False])]), COLUMNS),
+    ("isolation by columns", attributes(estimators_features_=lambda each: [each[0], [[0], [1]]]), COLUMNS),
+    ("boosted sums", attributes(init_=emptied), START),
+    ("gradient boosting", attributes(init_=lambda init: made("boosted sums")), "begins with another"),
+    ("support", lambda part: [delattr(part, "classes_"), attributes(_n_support=lambda counts: [20, 10**6])], "Error"),
+    ("support", lambda part: setattr(part, "_effective_probability", True), SUPPORT),
+    ("support with probabilities", attributes(_probA=lambda each: each[:0]), SUPPORT),
+    ("support with probabilities", attributes(_probB=lambda each: each[:0]), SUPPORT),
+    ("support", lambda part: setattr(part, "_impl", "one_class"), r"SVC\._impl in it is not that of the library"),
+    ("linear", lambda part: setattr(part, "predict", np.exp), r"LogisticRegression\.predict in it is not that"),
+    ("linear", attributes(n_features_in_=lambda count: float(count)), "no whole number"),
+    ("linear", attributes(n_features_in_=lambda count: True), "no whole number"),
+    *(("linear", attributes(n_jobs=lambda _, jobs=jobs: jobs), "n_jobs of") for jobs in (1025, -1025, 2.0, "two")),
+    *((name, attributes(n_samples_fit_=lambda count: count + 1), COUNTS) for name in NEIGHBOUR_MODELS),
+    ("neighbours of a regression", attributes(_fit_X=lambda rows: rows[:0], n_samples_fit_=lambda count: 0), COUNTS),
+    ("neighbours by a matrix", attributes(metric_params=lambda each: {"VI": np.eye(3)}), MATRIX),
+    ("neighbours by a matrix", attributes(effective_metric_params_=lambda each: {"VI": np.ones(4)}), MATRIX),
+    ("covariance", attributes(location_=lambda middle: middle[:3]), COVARIANCE),
+    ("covariance", attributes(precision_=lambda matrix: matrix[:3]), COVARIANCE),
+    ("covariance alone", attributes(covariance_=lambda matrix: matrix[:, :3]), COVARIANCE),
+    *(
+        (name, attributes(ngram_range=lambda _, ends=ends: ends), "less than one at a time")
+        for name in ("words", "weighted words", "hashed words")
+        for ends in ((0, 1), (2, 1), (-(10**9), 1), (1, 1.5))
+    ),
+    *(
+        (name, attributes(n_features=lambda _, count=count: count), "are hashed into")
+        for name in ("hashed words", "hashed names")
+        for count in (0, -1, 2**31, 8.0)
     ),
     ("old generator", lambda part: state_of(part, pos=625), PLACE),
     ("old generator", lambda part: state_of(part, pos=-1), PLACE),

@@ -10,9 +10,10 @@ import zipfile
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.cluster import KMeans
 from sklearn.ensemble import GradientBoostingClassifier, IsolationForest
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from persistence_cases import FRESH, MODELS, X, Y, edit_arrays, edit_header, guarded, rewrite
 from taufpl import TauFPLRanker
@@ -511,3 +512,118 @@ def test_search_trees_of_neighbours_are_named(tmp_path):
     brute = guarded(KNeighborsClassifier(algorithm="brute")).fit(X, Y)
     save_model(brute, tmp_path / "model.skops")
     assert np.array_equal(load_model(tmp_path / "model.skops").model.predict(FRESH), brute.predict(FRESH))
+
+
+def whole(change):
+    """An edit of the nodes of a tree, whatever their shape."""
+    return lambda array: change(array) if "left_child" in (array.dtype.names or ()) else None
+
+
+TREES = {
+    "no array of nodes": whole(lambda nodes: nodes[0]),
+    "nodes in columns": whole(lambda nodes: nodes[:, np.newaxis]),
+    "fewer nodes": whole(lambda nodes: nodes[:-1]),
+    "values of no tree": lambda array: array[0] if array.ndim == 3 else None,
+    "more classes": lambda array: array + 1 if array.dtype.kind == "i" and array.shape == (1,) else None,
+    "classes that are no numbers": lambda array: (
+        array * 1.0 if array.dtype.kind == "i" and array.shape == (1,) else None
+    ),
+    "no class": lambda array: array * 0 if array.dtype.kind == "i" and array.shape == (1,) else None,
+    "no output": lambda array: array[:0] if array.dtype.kind == "i" and array.shape == (1,) else None,
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_of_arrays_that_do_not_fit_each_other_is_not_made(name, tmp_path):
+    """To make one of an array without a length ends the process, before anything can be checked."""
+    path = tmp_path / "model.skops"
+    save_model(TauFPLRanker(0.05).fit(X, Y).set_params(callback=DecisionTreeRegressor(max_depth=3).fit(X, Y)), path)
+    assert load_model(path).model.callback.tree_.node_count > 1
+    rewrite(path, edit_member=edit_arrays(TREES[name]))
+    with pytest.raises(ModelFileError, match=r"as many outputs as it says|nodes and values that do not fit"):
+        load_model(path)
+
+
+def test_a_tree_without_parts(tmp_path):
+    path = tmp_path / "model.skops"
+    save_model(TauFPLRanker(0.05).fit(X, Y).set_params(callback=DecisionTreeRegressor(max_depth=3).fit(X, Y)), path)
+    rewrite(path, lambda schema: [node.pop("__reduce__", None) for node in described(schema)] and None)
+    with pytest.raises(ModelFileError, match="a tree in it has no parts"):
+        load_model(path)
+
+
+def described(item):
+    """Every description of an object in a file."""
+    if isinstance(item, dict):
+        if "__loader__" in item:
+            yield item
+        for each in item.values():
+            yield from described(each)
+    elif isinstance(item, list):
+        for each in item:
+            yield from described(each)
+
+
+def test_sparse_matrices_of_another_kind(tmp_path):
+    path = tmp_path / "model.skops"
+    save_model(MODELS["sparse support vectors"](), path)
+
+    def blocks(name, content):
+        if not name.endswith(".npz"):
+            return content
+        stream = io.BytesIO()
+        sparse.save_npz(stream, sparse.load_npz(io.BytesIO(content)).tobsr())
+        return stream.getvalue()
+
+    rewrite(path, edit_member=blocks)
+    with pytest.raises(ModelFileError, match="a sparse matrix in it is of the kind 'bsr'"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_generator_from_a_pool_of_another_size(hidden, tmp_path):
+    """NumPy mixes each number of the pool with each, so that a large one keeps the process busy for days."""
+    path = tmp_path / "model.skops"
+    save_model(TauFPLRanker(0.05).fit(X, Y).set_params(callback=[{}, np.random.default_rng(0)]), path)
+    load_model(path)
+
+    def edit(schema):
+        for node in described(schema):
+            if (
+                node["__loader__"] == "ListNode"
+                and node["content"]
+                and node["content"][-1].get("__class__") == "Generator"
+            ):
+                other, generator = node["content"]
+                seeds = generator["content"]["seed_seq"]
+                if hidden:
+                    # What stands earlier in the file under the same number is taken by skops in the place of this.
+                    other.update(json.loads(json.dumps(seeds)))
+                    seeds = other
+                seeds["content"]["pool_size"] = text(10**7)
+                return
+        raise AssertionError
+
+    rewrite(path, edit)
+    if hidden:
+        assert load_model(path).model.callback[1].bit_generator.seed_seq.pool_size == 4
+        return
+    with pytest.raises(ModelFileError, match=r"numpy\.random\.SeedSequence\(pool_size=10000000\)"):
+        load_model(path)
+
+
+def test_estimators_that_are_not_audited_are_named(tmp_path):
+    path, name = tmp_path / "model.skops", "sklearn.cluster._kmeans.KMeans"
+    model = TauFPLRanker(0.05).fit(X, Y).set_params(callback=KMeans(2, random_state=0).fit(X))
+    with pytest.raises(ModelFileError, match=rf"it holds {name}, which load_model would refuse.*name it by trusted"):
+        save_model(model, path)
+    save_model(model, path, trusted=name)
+    with pytest.raises(ModelFileError) as caught:
+        load_model(path)
+    assert str(caught.value) == (
+        f"{path} cannot be loaded: it holds {name}, whose state is not checked, and nothing of it was loaded; "
+        f"trusted=['{name}'] loads it, which is for files of somebody you know: an index in it that points outside may "
+        "end the process."
+    )
+    found = load_model(path, trusted=[name]).model.callback
+    np.testing.assert_array_equal(found.predict(FRESH), model.callback.predict(FRESH))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from scipy import special
 from sklearn.metrics import get_scorer, get_scorer_names
-from sklearn.utils import all_estimators
 
 from taufpl import baselines, estimators, kernels, metrics, preprocessing, solvers, thresholding
 from taufpl.persistence.boosting import BoosterRecord
-from taufpl.persistence.files._tree_list import TreeList
+from taufpl.persistence.files._audited import AUDITED
+from taufpl.persistence.files._tree_list import TreeList, TreeRecord
 
 # By name alone: the module of a class may have been another one when a file was written.
 OWN = {
@@ -19,6 +17,7 @@ OWN = {
     for each in (
         BoosterRecord,
         TreeList,
+        TreeRecord,
         baselines.TopPush,
         estimators.KernelTauFPLClassifier,
         estimators.KernelTauFPLRanker,
@@ -47,6 +46,7 @@ OWN = {
 }
 _OWN_NAMES = frozenset(f"{module}.{name}" for name, module in OWN.items())
 
+_AUDITED = frozenset(f"{each.__module__}.{each.__name__}" for each in AUDITED)
 TREE = "sklearn.tree._tree.Tree"
 
 # What fitted estimators of scikit-learn hold that are no estimators themselves. The indices of trees, which compiled
@@ -121,7 +121,7 @@ def is_allowed(loader: str, name: str, extra: frozenset[str]) -> bool:
     if loader in _BY_LOADER:
         return name in _BY_LOADER[loader]
     if loader == "ObjectNode":
-        return name in _OWN_NAMES or name in _PARTS or name in _estimators() or name in extra
+        return name in _OWN_NAMES or name in _PARTS or name in _AUDITED or name in extra
     if loader == "NdArrayNode":
         return name == "numpy.ndarray" or _is_scalar_type(name)
     if loader == "TypeNode":
@@ -129,13 +129,6 @@ def is_allowed(loader: str, name: str, extra: frozenset[str]) -> bool:
     if loader == "FunctionNode":
         return name in _FUNCTIONS or _is_ufunc(name) or name in extra
     return loader == "LossNode" and name.startswith(_LOSSES)
-
-
-@cache
-def _estimators() -> frozenset[str]:
-    """Every public estimator of scikit-learn."""
-    names = (f"{each.__module__}.{each.__name__}" for _, each in all_estimators())
-    return frozenset(name for name in names if name.startswith("sklearn."))
 
 
 def _is_scalar_type(name: str) -> bool:

@@ -11,13 +11,16 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from taufpl.exceptions import ModelFileError
-from taufpl.persistence.files._allowed_types import BIT_GENERATORS, OWN, is_allowed
+from taufpl.persistence.files._allowed_types import BIT_GENERATORS, OWN, TREE, is_allowed
+from taufpl.persistence.files._tree_list import TreeRecord
 
 # Text of JSON grows when it becomes objects: it counts by this factor against the bound on memory.
 _GROWTH = 16
 _SCHEMA = "schema.json"
 # The oldest way of writing that skops still reads and that has the meaning which is assumed here.
 _OLDEST_PROTOCOL = 2
+# Numbers from which NumPy seeds generators, where nobody asks for more.
+_POOL = np.random.SeedSequence().pool_size
 
 
 def read_schema(data: bytes, max_bytes: int) -> dict[str, Any]:
@@ -98,6 +101,8 @@ def refused_types(schema: dict[str, Any], extra: Iterable[str] = ()) -> list[str
             refused.add(f"{name}.{content.get('func')}" if is_method else name)
         elif loader == "RandomGeneratorNode" and (generator := _bit_generator(content)) not in BIT_GENERATORS:
             refused.add(f"numpy.random.{generator}")
+        elif loader == "RandomGeneratorNode" and (size := _pool_size(content)) != _POOL:
+            refused.add(f"numpy.random.SeedSequence(pool_size={size})")
     return sorted(refused)
 
 
@@ -121,12 +126,33 @@ def _bit_generator(content: Any) -> str | None:
         return None
 
 
-def with_present_modules(data: bytes, schema: dict[str, Any]) -> bytes:
-    """The file with classes of this library under the modules where they are now; `schema` is changed in place."""
+def _pool_size(content: Any) -> Any:
+    try:
+        described = content["seed_seq"]["content"].get("pool_size")
+        return _POOL if described is None else json.loads(described["content"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def as_read_here(data: bytes, schema: dict[str, Any]) -> bytes:
+    """The file with classes of this library under the modules where they are now, and records in the place of trees.
+
+    skops would make a tree of whatever arrays the file holds, and the compiled code of trees crash on some of them; a
+    generator of random numbers would be seeded from a pool of any size, which takes its square of steps. `schema` is
+    changed in place.
+    """
     moved = False
     for node in _nodes(schema):
         module, name = node.get("__module__"), node.get("__class__")
-        if isinstance(module, str) and module.startswith("taufpl.") and isinstance(name, str) and name in OWN:
+        if node["__loader__"] == "TreeNode" and f"{module}.{name}" == TREE:
+            moved = True
+            _make_tree_record(node)
+        elif node["__loader__"] == "RandomGeneratorNode":
+            moved = True
+            # What is audited must be what is built: skops takes an earlier object of the same number in its place.
+            for each in _nodes(node.get("content", {})):
+                each.pop("__id__", None)
+        elif isinstance(module, str) and module.startswith("taufpl.") and isinstance(name, str) and name in OWN:
             moved = moved or module != OWN[name]
             node["__module__"] = OWN[name]
     if not moved:
@@ -137,3 +163,17 @@ def with_present_modules(data: bytes, schema: dict[str, Any]) -> bytes:
             content = json.dumps(schema) if info.filename == _SCHEMA else archive.read(info)
             copy.writestr(info.filename, content)
     return stream.getvalue()
+
+
+def _make_tree_record(node: dict[str, Any]) -> None:
+    """Change the description of a tree into that of an object with its parts."""
+    text = {"__class__": "str", "__module__": "builtins", "__loader__": "TypeNode"}
+    try:
+        parts = {"args": node.pop("__reduce__")["args"], "state": node["content"]}
+    except (KeyError, TypeError) as error:
+        raise ModelFileError("a tree in it has no parts") from error
+    node.update(__class__=TreeRecord.__name__, __module__=OWN[TreeRecord.__name__], __loader__="ObjectNode")
+    node["content"] = {
+        **{"__class__": "dict", "__module__": "builtins", "__loader__": "DictNode", "content": parts},
+        "key_types": {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode", "content": [text, text]},
+    }

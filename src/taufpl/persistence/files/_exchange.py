@@ -11,7 +11,7 @@ import numpy as np
 
 from taufpl.estimators import local_model
 from taufpl.persistence.boosting import BoosterRecord, class_of, is_booster
-from taufpl.persistence.files._tree_list import TreeList
+from taufpl.persistence.files._tree_list import TreeList, TreeRecord
 
 _HOMES = ("sklearn.", "taufpl.")
 
@@ -38,7 +38,7 @@ def without_records(model: Any, max_bytes: int, trusted: Collection[str] = ()) -
     """A loaded model with boosters and trees in the place of their records."""
 
     def exchange(item: Any) -> Any:
-        if isinstance(item, TreeList):
+        if isinstance(item, TreeList | TreeRecord):
             return item.restore()
         return item.restore(max_bytes) if isinstance(item, BoosterRecord) else item
 

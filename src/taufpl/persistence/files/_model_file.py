@@ -24,9 +24,9 @@ from taufpl.estimators import steps_and_last
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
 from taufpl.persistence._unwrap import unwrap
 from taufpl.persistence.files._allowed_types import TRUSTED
-from taufpl.persistence.files._audit import read_schema, refused_types, with_present_modules
+from taufpl.persistence.files._audit import as_read_here, read_schema, refused_types
+from taufpl.persistence.files._audited import check_state
 from taufpl.persistence.files._exchange import with_records, without_records
-from taufpl.persistence.files._index_checks import check_indices
 from taufpl.persistence.files._summary import training_summary
 from taufpl.persistence.rows import SeenRows
 
@@ -236,13 +236,10 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
             data = file.read(max_bytes + 1)
         schema = read_schema(data, max_bytes)
         header = _read_header(schema)
-        data = with_present_modules(data, schema)
+        data = as_read_here(data, schema)
         refused = refused_types(schema, trusted)
         if refused:
-            raise ModelFileError(
-                f"it holds types that are not known here: {', '.join(refused)}. Nothing of it was loaded. If you know "
-                "them, name them by trusted"
-            )
+            raise ModelFileError(_refusal(refused))
         model, seen = _build(skops, data, trusted, header, max_bytes)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}.") from error.__cause__
@@ -254,6 +251,18 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
             stacklevel=2,
         )
     return SavedModel(model, header, seen)
+
+
+def _refusal(names: list[str]) -> str:
+    if all(name.startswith("sklearn.") and not name.startswith("sklearn._") for name in names):
+        return (
+            f"it holds {', '.join(names)}, whose state is not checked, and nothing of it was loaded; trusted={names} "
+            "loads it, which is for files of somebody you know: an index in it that points outside may end the process"
+        )
+    return (
+        f"it holds types that are not known here: {', '.join(names)}. Nothing of it was loaded. If you know them, name "
+        "them by trusted"
+    )
 
 
 def _read_header(schema: dict[str, Any]) -> ModelHeader:
@@ -290,7 +299,7 @@ def _build(
         model, seen = without_records(container["model"], max_bytes, trusted), container.get("seen")
         if "layout" in header.training:  # by the command, which divides rows before steps learn: older files do not say
             steps_and_last(model)[1]._steps_divided = True
-        check_indices(model)
+        check_state(model)
         training_summary(model)
     except ModelFileError:
         raise

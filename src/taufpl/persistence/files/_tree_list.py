@@ -1,4 +1,4 @@
-"""Lists of trees in model files: what all have in common once, and their nodes one after the other in few arrays."""
+"""Trees in model files: alone, and in lists, with what all have in common once and the nodes of all in few arrays."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ from taufpl.exceptions import ModelFileError
 _KINDS: dict[str, Any] = {each.__name__: each for each in (DecisionTreeClassifier, ExtraTreeClassifier, TreePredictor)}
 # Fields of the compiled tree that an estimator holds stand beside its own, under names with this in front.
 _INNER = "tree_."
+
+
+class TreeRecord:
+    """The parts of a compiled tree, as they stand in a model file.
+
+    Parameters
+    ----------
+    args : tuple of int, ndarray and int
+        Numbers of features, of classes of each output, and of outputs.
+    state : dict
+        Nodes, values and depth.
+    """
+
+    def __init__(self, args: tuple[Any, Any, Any], state: dict[str, Any]) -> None:
+        self.args, self.state = args, state
+
+    def restore(self) -> Any:
+        """The tree; nodes still have to be checked."""
+        return _make_tree(*self.args, self.state)
 
 
 class TreeList:
@@ -110,12 +129,28 @@ def _tree(kind: str, fields: dict[str, Any]) -> Any:
     made = _KINDS[kind].__new__(_KINDS[kind])
     if inner:
         n_classes = np.atleast_1d(np.asarray(fields["n_classes_"], dtype=np.intp))
-        if n_classes.shape != (fields["n_outputs_"],):
-            raise ModelFileError("a tree in it has not as many outputs as it says")
-        fields["tree_"] = Tree(fields["n_features_in_"], n_classes, fields["n_outputs_"])
-        fields["tree_"].__setstate__({**inner, "node_count": len(inner["nodes"])})
+        fields["tree_"] = _make_tree(fields["n_features_in_"], n_classes, fields["n_outputs_"], inner)
     vars(made).update(fields)
     return made
+
+
+def _make_tree(n_features: Any, n_classes: Any, n_outputs: Any, state: dict[str, Any]) -> Any:
+    """A compiled tree, which believes that the shapes that it is made with fit each other."""
+    nodes, values = state["nodes"], state["values"]
+    if not (
+        type(n_outputs) is int
+        and isinstance(n_classes, np.ndarray)
+        and n_classes.dtype.kind == "i"
+        and n_classes.shape == (n_outputs,)
+        and n_outputs > 0
+        and n_classes.min() > 0
+    ):
+        raise ModelFileError("a tree in it has not as many outputs as it says")
+    if np.ndim(nodes) != 1 or np.shape(values) != (len(nodes), n_outputs, n_classes.max()):
+        raise ModelFileError("a tree in it has nodes and values that do not fit each other")
+    tree = Tree(n_features, n_classes, n_outputs)
+    tree.__setstate__({**state, "node_count": len(nodes)})
+    return tree
 
 
 def _is_equal(one: Any, other: Any) -> bool:
