@@ -84,6 +84,7 @@ PARTS = {
         ROWS, LABELS
     ),
     "levels": lambda: OneHotEncoder().fit(CITIES),
+    "numbers as levels": lambda: OneHotEncoder().fit(np.array([[2.0], [np.nan], [1.0]])),
     "levels without the first": lambda: OneHotEncoder(drop="first").fit(CITIES),
     "rare levels": lambda: OneHotEncoder(min_frequency=3, handle_unknown="infrequent_if_exist").fit(CITIES),
     "words": lambda: CountVectorizer().fit(["to be or", "not to be"]),
@@ -400,6 +401,10 @@ UNSOUND = [
     ("support", lambda part: setattr(part, "_effective_probability", True), SUPPORT),
     ("support with probabilities", attributes(_probA=lambda each: each[:0]), SUPPORT),
     ("support with probabilities", attributes(_probB=lambda each: each[:0]), SUPPORT),
+    ("boosting", lambda part: setattr(part._bin_mapper, "make_known_categories_bitsets", np.exp), "is not that of the"),
+    ("isolation", attributes(estimators_=set), "estimators of an ensemble in it are no list"),
+    ("numbers as levels", attributes(categories_=lambda levels: [levels[0][::-1]]), "are not sorted"),
+    ("numbers as levels", attributes(categories_=lambda levels: [np.array([np.nan, 1.0, 2.0])]), "are not sorted"),
     ("support", lambda part: setattr(part, "_impl", "one_class"), r"SVC\._impl in it is not that of the library"),
     ("linear", lambda part: setattr(part, "predict", np.exp), r"LogisticRegression\.predict in it is not that"),
     ("linear", attributes(n_features_in_=lambda count: float(count)), "no whole number"),

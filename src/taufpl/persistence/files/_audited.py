@@ -117,7 +117,9 @@ def check_state(model: Any) -> None:
         if hasattr(part, "tocsr"):
             checks.check_sparse(part)
             continue
-        if isinstance(part, BaseEstimator):
+        if isinstance(part, BaseEstimator) or (
+            type(part).__module__.startswith("sklearn.") and hasattr(part, "__dict__")
+        ):
             checks.check_attributes(part)
         check = next((_BY_TYPE[kind] for kind in type(part).__mro__ if kind in _BY_TYPE), None)
         if check is not None:

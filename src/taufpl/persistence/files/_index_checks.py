@@ -32,10 +32,11 @@ def _check_n_features(found: Any, expected: Any) -> None:
         raise ModelFileError(f"a part of the model wants {int(found)} features where it would get {int(expected)}")
 
 
-def check_attributes(estimator: BaseEstimator) -> None:
+def check_attributes(estimator: Any) -> None:
     """No attribute takes the place of a method or constant; numbers of features and of jobs are such numbers."""
     kind, attributes = type(estimator), vars(estimator)
-    for name in attributes.keys() - kind._get_param_names():
+    parameters = kind._get_param_names() if issubclass(kind, BaseEstimator) else ()
+    for name in attributes.keys() - parameters:
         found = getattr_static(kind, name, None)
         if found is not None and (kind.__module__.startswith("sklearn.") or hasattr(found, "__get__")):
             raise ModelFileError(f"{kind.__name__}.{name} in it is not that of the library")
@@ -96,6 +97,8 @@ def check_ensemble(model: Any) -> None:
     """Trees of an ensemble are not asked again how many features they want; some get a part of the columns."""
     if not _is_fitted(model, "estimators_"):
         return
+    if not isinstance(model.estimators_, list | np.ndarray):
+        raise ModelFileError("the estimators of an ensemble in it are no list")
     trees = np.ravel(np.asarray(model.estimators_, dtype=object))
     columns = getattr(model, "estimators_features_", None)
     if columns is None or model._max_features == model.n_features_in_:
@@ -224,7 +227,10 @@ def check_covariance(model: Any) -> None:
 
 
 def check_levels(encoder: Any) -> None:
-    """Each level, or the group of rare ones that it belongs to, leads to a feature of its column."""
+    """Each level, or the group of rare ones that it belongs to, leads to a feature of its column.
+
+    Numbers are looked up by halves, which finds a place behind the last one where they are not sorted.
+    """
     if not _is_fitted(encoder, "categories_", "_n_features_outs"):
         return
     n_columns, levels, counts = encoder.n_features_in_, encoder.categories_, encoder._n_features_outs
@@ -236,6 +242,8 @@ def check_levels(encoder: Any) -> None:
         n_places = count + (drop is not None)
         places = np.arange(len(own)) if group is None else np.asarray(group)
         ends = [*places, *([] if drop is None else [drop])]
+        if np.asarray(own).dtype.kind not in "OUS" and not np.array_equal(np.sort(own), own, equal_nan=True):
+            raise ModelFileError("the levels of a column in it are not sorted")
         if len(places) != len(own) or not all(
             isinstance(end, int | np.integer) and 0 <= end < n_places for end in ends
         ):
