@@ -36,7 +36,7 @@ SOURCES := pyproject.toml meson.build $(CONSTRAINTS) $(shell find src -name __py
 	-o -name '*.css' -o -name '*.js' -o -name meson.build -o -name py.typed \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-one test-latest test-rounding test-processors mutants constraints dev lint format bench docs \
+.PHONY: help demo test test-all test-one test-latest test-rounding test-processors mutants fuzz constraints dev lint format bench docs \
 	figures clean
 
 help: ## List the targets
@@ -80,9 +80,9 @@ demo: $(READY) ## Six ways to screen mail at a tolerance of 1 %: a table, pictur
 	$(BIN)/taufpl demo
 
 # Thousands of small fits: threads of OpenMP and BLAS would wait for each other, and on a busy machine that costs minutes.
-test test-all test-one test-rounding test-processors: export OMP_WAIT_POLICY := passive
-test test-all test-one: export OMP_NUM_THREADS ?= 1
-test test-all test-one: export OPENBLAS_NUM_THREADS ?= 1
+test test-all test-one test-rounding test-processors fuzz: export OMP_WAIT_POLICY := passive
+test test-all test-one fuzz: export OMP_NUM_THREADS ?= 1
+test test-all test-one fuzz: export OPENBLAS_NUM_THREADS ?= 1
 test: PYTEST_MARKS := -m "not slow"
 # The kernels of a device import Triton, which is there with CUDA alone; they have no examples.
 test test-all: $(READY) $(TEST_READY)
@@ -109,6 +109,9 @@ mutants: $(READY) $(TEST_READY) ## Change IN=thresholding at SAMPLE=40 places, a
 	$(BIN)/python tools/mutants.py $(IN) --sample $(or $(SAMPLE),40) --seed $(or $(SEED),0)
 
 # uv resolves for all versions of Python and all systems at once. Write the file anew, run the tests, then commit it.
+fuzz: $(READY) $(TEST_READY) ## Change N=20000 model files at random, by SEED=0, load them and predict: some 10 minutes
+	$(BIN)/python tests/persistence/fuzzer.py --files $(or $(N),20000) --seed $(or $(SEED),0)
+
 constraints: $(BIN)/python ## Write constraints.txt anew, with the newest versions of everything
 	$(BIN)/python -m pip install --disable-pip-version-check -q uv
 	printf '%s\n' 'meson-python>=0.20' 'Cython>=3.1' ninja cosmic-ray coverage torch==2.13.0 | $(BIN)/uv pip compile \
