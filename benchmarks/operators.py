@@ -1,9 +1,10 @@
 """Products with the data against SciPy and BLAS, as ratios of times in the same run (above 1: ours is faster).
 
 Each operation keeps its best time, ours and the rival's with the same number of threads. TAUFPL_DATA names a folder
-with w8a.npz, which is left out where there is none. Run as `python benchmarks/operators.py`.
+with w8a.npz, which is left out where there is none. Run as `python benchmarks/operators.py [--quick]`.
 """
 
+import argparse
 import os
 import time
 from pathlib import Path
@@ -27,8 +28,12 @@ def text(n=70_000, d=20_000, per_row=50, seed=0):
     return X
 
 
-def data():
-    """Name and matrix of each data set."""
+def data(quick):
+    """Name and matrix of each data set; the smallest two alone where it is to be quick."""
+    if quick:
+        yield "sparse 700 x 200", text(700, 200)
+        yield "dense 700 x 57", np.random.default_rng(0).normal(size=(700, 57))
+        return
     w8a = Path(os.environ.get("TAUFPL_DATA", "../shared/data")) / "w8a.npz"
     if w8a.exists():
         yield "w8a", sparse.load_npz(w8a)
@@ -77,9 +82,12 @@ def best_time(call):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two small sets")
+    quick = parser.parse_args().quick
     limits = sorted({1, min(2, n_threads()), n_threads()})
     print(f"{'':50}" + "".join(f"{f'ms, {limit} thr.':>14}{'ratio':>7}" for limit in limits))
-    for name, matrix in data():
+    for name, matrix in data(quick):
         for operation, ours, rival in pairs(matrix):
             line = f"{f'{name}: {operation}':50}"
             for limit in limits:

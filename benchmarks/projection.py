@@ -241,11 +241,11 @@ def draw(path: Path, sizes: list[int], curves: dict[str, list[float]], title: st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="up to 10^5 entries only")
+    parser.add_argument("--quick", action="store_true", help="up to 10^4 entries only")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "figures")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    largest = 5 if arguments.quick else 7
+    largest = 4 if arguments.quick else 7
     print(f"Instruction set: {kernels.instruction_set()}; NumPy {np.__version__}.\n")
     overhead()
     against_a_copy(10 ** min(largest, 6))

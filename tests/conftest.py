@@ -35,7 +35,7 @@ ROUNDING = tuple(
     )
 )
 # Files of long tests that share nothing.
-ALONE = ("test_guarantee.py", "test_properties.py", "test_docs.py")
+ALONE = ("test_guarantee.py", "test_properties.py", "test_docs.py", "test_benchmarks.py")
 
 
 @pytest.fixture(scope="session")
