@@ -204,21 +204,22 @@ def damaged(folder, good):
     put("text.skops", "no model")
     with zipfile.ZipFile(folder / "plain.skops", "w") as archive:
         archive.writestr("hello.txt", "hello")
-    _stranger(folder / "good.skops", folder / "stranger.skops")
+    _stranger(folder / "good.skops", folder / "stranger.skops", "os", "system", "FunctionNode")
+    _stranger(folder / "good.skops", folder / "unaudited.skops", "sklearn.cluster._kmeans", "KMeans", "ObjectNode")
 
 
-def _stranger(model, path):
-    """A model file that asks for a function which is none of its business."""
+def _stranger(model, path, module, name, loader):
+    """A model file that asks for a function, or an object, which is none of its business."""
     with zipfile.ZipFile(model) as old, zipfile.ZipFile(path, "w") as new:
         for info in old.infolist():
             content = old.read(info)
             if info.filename == "schema.json":
                 schema = json.loads(content)
                 schema["content"]["model"] = {
-                    "__class__": "system",
-                    "__module__": "os",
-                    "__loader__": "FunctionNode",
-                    "content": "system",
+                    "__class__": name,
+                    "__module__": module,
+                    "__loader__": loader,
+                    "content": name,
                     "__id__": 1,
                 }
                 content = json.dumps(schema).encode()

@@ -124,6 +124,12 @@ BAD = [
     ("predict cut.skops good.csv -o out.csv", 1, "cut.skops cannot be loaded"),
     ("predict plain.skops good.csv -o out.csv", 1, "plain.skops cannot be loaded"),
     ("predict stranger.skops good.csv -o out.csv", 1, "types that are not known here: os.system"),
+    (
+        "predict unaudited.skops good.csv -o out.csv",
+        1,
+        "holds sklearn.cluster._kmeans.KMeans, whose state is not checked",
+    ),
+    ("info unaudited.skops", 1, "load_model(..., trusted=['sklearn.cluster._kmeans.KMeans']) loads it, which is for"),
     ("predict good.csv good.skops -o out.csv", 1, "the format '.skops' is not known"),
     ("evaluate cut.skops good.csv", 1, "cut.skops cannot be loaded"),
     ("monitor text.skops good.csv", 1, "text.skops cannot be loaded"),

@@ -622,8 +622,8 @@ def test_estimators_that_are_not_audited_are_named(tmp_path):
         load_model(path)
     assert str(caught.value) == (
         f"{path} cannot be loaded: it holds {name}, whose state is not checked, and nothing of it was loaded; "
-        f"trusted=['{name}'] loads it, which is for files of somebody you know: an index in it that points outside may "
-        "end the process."
+        f"load_model(..., trusted=['{name}']) loads it, which is for files of somebody you know: an index in it that "
+        "points outside may end the process."
     )
     found = load_model(path, trusted=[name]).model.callback
     np.testing.assert_array_equal(found.predict(FRESH), model.callback.predict(FRESH))

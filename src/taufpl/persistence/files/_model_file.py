@@ -107,8 +107,8 @@ def save_model(
         Record of all rows that the model and its threshold have seen, for example ``SeenRows(X)``, ten bits a row: with
         it, whoever has the file can tell whether rows are new to the model.
     trusted : iterable of str, default=()
-        Full names of types beyond this library, scikit-learn, NumPy and SciPy that the model holds. Whoever loads the
-        file must name them too.
+        Full names of types that the model holds beyond those that :func:`load_model` knows. Whoever loads the file must
+        name them too.
 
     Returns
     -------
@@ -193,17 +193,19 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
     """Load a model that :func:`save_model` has written.
 
     The file is read as text and numbers first. Only if every type in it is known (those of this library, the
-    estimators of scikit-learn and what they hold, NumPy's arrays and SciPy's sparse matrices) is anything built; no
-    function that the file names is called. LightGBM, XGBoost and CatBoost get texts of trees that were checked and
-    written anew. Trees, support vectors, neighbours, sparse matrices and generators of random numbers are then checked
-    for indices that point outside. Whether the model decides well is another matter: a file from a stranger is as good
-    as the stranger.
+    estimators of scikit-learn whose loaded state has been audited and what they hold, NumPy's arrays and SciPy's
+    sparse matrices) is anything built; no function that the file names is called. LightGBM, XGBoost and CatBoost get
+    texts of trees that were checked and written anew. Shapes, whole numbers and indices that compiled code would
+    follow are then checked. Whether the model decides well is another matter: a file from a stranger is as good as the
+    stranger.
 
     Parameters
     ----------
     path : path-like
     trusted : iterable of str, default=()
-        Full names of further types that may be loaded, such as a transformer of your own.
+        Full names of further types that may be loaded, such as a transformer of your own, or an estimator of
+        scikit-learn whose loaded state is not checked here: for files of somebody you know, since what is loaded into
+        such a type may do what it pleases, or end the process.
     max_bytes : int, default=2**30
         Bound on the memory that the content may take.
 
@@ -256,8 +258,9 @@ def load_model(path: str | os.PathLike[str], *, trusted: Iterable[str] = (), max
 def _refusal(names: list[str]) -> str:
     if all(name.startswith("sklearn.") and not name.startswith("sklearn._") for name in names):
         return (
-            f"it holds {', '.join(names)}, whose state is not checked, and nothing of it was loaded; trusted={names} "
-            "loads it, which is for files of somebody you know: an index in it that points outside may end the process"
+            f"it holds {', '.join(names)}, whose state is not checked, and nothing of it was loaded; "
+            f"load_model(..., trusted={names}) loads it, which is for files of somebody you know: an index in it that "
+            "points outside may end the process"
         )
     return (
         f"it holds types that are not known here: {', '.join(names)}. Nothing of it was loaded. If you know them, name "
