@@ -14,7 +14,6 @@ from taufpl.estimators._linear import (
     TAU_CONSTRAINT,
     LinearScorer,
     SolverChoice,
-    score_rounding,
     solve_ranking,
     train_threshold,
     warn_not_converged,
@@ -33,6 +32,7 @@ from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._search import reg_grid
 from taufpl.estimators._segments import labels_of_rows as labels_of_rows
 from taufpl.estimators._steps import last_step, steps_and_last, transformed, wrapped_head as wrapped_head
+from taufpl.estimators._table import score_rounding
 from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold as next_threshold
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -18,7 +18,7 @@ from taufpl._row_hashes import copies_among
 from taufpl._types import Mask, RowIndices, Vector
 from taufpl.estimators._progress import call_as_step, each_told, one_by_one
 from taufpl.estimators._reading import CopyFinder, Units, enough_folds, find_copies, possible_folds
-from taufpl.estimators._table import LinearModel, Parts, Ranking, Scores, Strata, Table, Tally
+from taufpl.estimators._table import NO_ROUNDING, LinearModel, Parts, Ranking, Rounding, Scores, Strata, Table, Tally
 from taufpl.operators import Operator, n_threads, worker
 from taufpl.problem import RankingProblem
 from taufpl.solvers import Result
@@ -39,6 +39,10 @@ class ArrayScores(Scores):
     negative: Sample
     values: Vector
     rows: RowIndices
+    rounding: Rounding = NO_ROUNDING
+
+    def with_rounding(self, sums: float, hidden: float | None = None) -> Self:
+        return replace(self, rounding=Rounding.of(sums, hidden, self.negative))
 
 
 @dataclass(frozen=True)

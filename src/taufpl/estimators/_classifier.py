@@ -18,7 +18,6 @@ from taufpl.estimators._linear import (
     TAU_CONSTRAINT,
     TAU_SCALE_CONSTRAINT,
     LinearScorer,
-    score_rounding,
 )
 from taufpl.estimators._predictions import decisions_of, finite, linear_scores
 from taufpl.estimators._reading import follow, make_table
@@ -264,12 +263,12 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         forget(self, "selection_", "reg_", "tau_scale_", "cv_results_")
         plan = self._plan(self._row_segments(X, segments))
         with make_table(self, X, y, groups, order, segments=plan.segment_codes) as table:
-            return self._fit_plan(table, plan)
+            return self._fit_plan(table, plan, X)
 
     def _fit_table(self, table: Table) -> Self:
         return self._fit_plan(table, self._plan())
 
-    def _fit_plan(self, table: Table, plan: Plan) -> Self:
+    def _fit_plan(self, table: Table, plan: Plan, X: Any = None) -> Self:
         (tau,) = plan.taus
         fitter: AutoFitter | PaperFitter
         if self._is_automatic():
@@ -282,10 +281,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
             self._keep_paper(fitter)
         else:
             self._keep_average(fitter)
-        # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
-        norm = table.norm_quantile(1.0 - 0.1 * tau)
-        self._hidden_terms = 0.0
-        self._keep_evidence(outcome, score_rounding(norm * float(np.linalg.norm(self.coef_))))
+        self._keep_evidence(outcome, X)
         return self
 
     def _is_automatic(self) -> bool:
@@ -305,8 +301,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         self.n_iter_, self.n_passes_, self.history_ = 1, math.nan, ()
         self.converged_, self.collapsed_ = True, not self.coef_.any()
 
-    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
-        super()._keep_evidence(outcome, rounding)
+    def _keep_evidence(self, outcome: Outcome, X: Any) -> None:
+        super()._keep_evidence(outcome, X)
         self.intercept_ = -self.thresholds_
         follow(self, self.coef_)
 

@@ -15,8 +15,8 @@ from taufpl._sklearn import BaseSearchCV, check_method_params, check_sample_weig
 from taufpl._types import Array
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, scores_of
-from taufpl.estimators._steps import last_step
-from taufpl.estimators._table import Scores
+from taufpl.estimators._steps import last_step, steps_and_last
+from taufpl.estimators._table import Scores, score_rounding
 from taufpl.estimators.strategies import Fitter
 from taufpl.operators import to_numpy
 from taufpl.preprocessing import without_unseen_warnings
@@ -83,11 +83,12 @@ class CloneFitter(Fitter):
 
     def scores(self, model: Any, table: Any) -> Scores:
         """Higher for the positive class."""
+        positive = known_positive(model, self.classes)
         if not table.in_memory:
-            return table.scores_by(model, known_positive(model, self.classes))
+            return with_model_rounding(table.scores_by(model, positive), model)
         rows = safe_indexing(table.X, table.by_class)
         with without_unseen_warnings:
-            return table.with_scores(scores_of(model, rows, known_positive(model, self.classes)))
+            return with_model_rounding(table.with_scores(scores_of(model, rows, positive)), model)
 
     def is_linear(self, model: Any) -> bool:
         """Whether the last step has coefficients; probabilities are not linear even then."""
@@ -96,6 +97,15 @@ class CloneFitter(Fitter):
     def has_scale(self, model: Any) -> bool:
         """Not if scores are linear: shrinkage makes those of fewer rows smaller."""
         return not self.is_linear(model)
+
+
+def with_model_rounding(scores: Any, model: Any) -> Any:
+    """Scores by a model, with their rounding: a large intercept may hide terms that cancel in them."""
+    last = steps_and_last(model)[1]
+    scale = max(abs(end) for sample in (scores.negative, scores.positive) if sample.size for end in sample.ends())
+    hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
+    dtype = np.float32 if to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32 else np.float64
+    return scores.with_rounding(score_rounding(scale + hidden, dtype), hidden if hasattr(last, "coef_") else None)
 
 
 def find_own(model: Any) -> Any:

@@ -17,7 +17,7 @@ from taufpl._warnings import warn_user
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._predictions import PredictionMixin, linear_scores
 from taufpl.estimators._reading import TwoClasses, in_memory, needs_memory, read_units, split_labels
-from taufpl.estimators._table import Ranking, Table
+from taufpl.estimators._table import Ranking, Table, score_rounding
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LARGEST_VALUE, as_operator, check_squares, to_numpy
 from taufpl.problem import BaseRankingProblem
@@ -34,9 +34,6 @@ TAU_CONSTRAINT = [Interval(Real, 0, 1, closed="neither")]
 REG_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
 SHARE_CONSTRAINT = [Interval(Real, 0, 1, closed="right")]
 TAU_SCALE_CONSTRAINT = [Interval(Real, 0, None, closed="neither")]
-
-# Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
-_ROUNDINGS = 64.0
 
 # The share of the possible gain under which a direction is not trusted.
 _TRUSTED_SHARE = 0.5
@@ -218,11 +215,6 @@ def train_threshold(table: Table, coef: Vector, tau: float) -> float:
     return threshold + score_rounding(table.norm_of(scores, threshold) * float(np.linalg.norm(coef)))
 
 
-def score_rounding(scale: float, dtype: Any = np.float64) -> float:
-    """How far scores whose terms are of this size may move when they are summed in another order or batch."""
-    return _ROUNDINGS * float(np.finfo(dtype).eps) * scale
-
-
 def warn_not_converged(name: str, n_iter: int, gap: float, tol: float) -> None:
     """Say how far the solver came."""
     warn_user(
@@ -262,10 +254,13 @@ def solve_ranking(
         possible = at_zero - result.dual
         if at_zero - result.primal > _TRUSTED_SHARE * possible:
             break
-        if possible * _units(problem) <= choice.no_gain:
+        units = _units(problem)
+        if units * _TOO_FINE > 1.0:
+            return _solve_with_less(problem, choice, 1.0 / (units * _PLAIN))
+        if possible * units <= choice.no_gain:
             return Ranking(replace(result, coef=np.zeros(problem.n_features), primal=at_zero), collapsed=True)
         if possible < _TOO_FINE:
-            return _solve_with_less(problem, choice, possible)
+            return _solve_with_less(problem, choice, possible / _PLAIN)
         following = _shifted(callback, result.history)
         result = _joined(result, choice.make(_AIM * possible).solve(problem, result, following))
     return Ranking(result, collapsed=not result.coef.any())
@@ -281,12 +276,11 @@ def _units(problem: BaseRankingProblem) -> float:
     return 1.0 + 0.5 * problem.reg / squares if squares > 0 else 1.0
 
 
-def _solve_with_less(problem: BaseRankingProblem, choice: SolverChoice, possible: float) -> Ranking:
-    """Solve at a reg so much smaller that the gain can be seen, and take the direction over.
+def _solve_with_less(problem: BaseRankingProblem, choice: SolverChoice, factor: float) -> Ranking:
+    """Solve at a reg smaller by a factor, so that the gain can be seen, and take the direction over.
 
     Where the penalty outweighs all else, the gain falls as 1/reg, and so does the length of w; its direction stays.
     """
-    factor = possible / _PLAIN
     ranking = solve_ranking(problem.replace(reg=problem.reg * factor), choice)
     result = ranking.result
     if ranking.collapsed:

@@ -298,7 +298,7 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         self.classes_ = self._in_order(to_numpy(known)) if is_known else self._classes_of(y)
         scorer = local_model(self.estimator)
         with without_unseen_warnings:
-            outcome = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups, plan)
+            outcome = self._calibrated(scores_of(scorer, X, self.classes_[1]), X, y, groups, plan, scorer)
         return self._keep_outcome(replace(outcome, models=(scorer,)), X)
 
     def _in_order(self, known: Array) -> Array:

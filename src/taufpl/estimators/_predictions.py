@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_
 _LARGEST = float(np.finfo(np.float64).max)
 # Differences between scores of the same rows that are rounding: a part of their span, and of their size in last digits.
 _SMALL, _ROUNDINGS = 1e-5, 1e3
+# Rows of a fit that are scored once more.
+_LOOKED_AT = 64
 
 
 class PredictionMixin(ClassifierMixin):
@@ -138,11 +141,17 @@ def _a_score_a_row(model: Any, X: Any, scores: Any) -> Any:
     return found
 
 
-def batch_caveat(what: str, call: Callable[[Any], Array], rows: Any) -> str | None:
+def some_rows(X: Any) -> Any:
+    """Up to 64 rows from all over X, which are scored once more to see what their scores hang on."""
+    (X,) = indexable(X)
+    return safe_indexing(X, np.unique(np.linspace(0, num_samples(X) - 1, _LOOKED_AT).astype(np.intp)).tolist())
+
+
+def batch_caveat(what: str, call: Callable[[Any], Array], rows: Any, rounding: float = 0.0) -> str | None:
     """What voids a proof, which needs a function of the row: rows in reverse, alone or once more differ."""
     n_rows = num_samples(rows)
     first = call(rows)
-    agree = partial(_agree, tolerance=_rounding_of(first))
+    agree = partial(_agree, tolerance=max(_rounding_of(first), rounding))
     if not agree(call(safe_indexing(rows, list(range(n_rows))[::-1]))[::-1], first):
         return f"{what} {'hang on the order of the rows' if agree(call(rows), first) else 'change from call to call'}"
     one = [n_rows // 2]
@@ -163,6 +172,48 @@ def _agree(a: Array, b: Array, tolerance: float) -> bool:
     if a.shape != b.shape or not tolerance:
         return bool(np.array_equal(a, b))
     return bool(np.allclose(a, b, rtol=0.0, atol=tolerance, equal_nan=True))
+
+
+def precision_of(X: Any) -> Array:
+    """Bytes of the floating-point numbers of each column of a frame, or of all of an array; 0 for what are none."""
+    dtypes = X.dtypes if hasattr(getattr(X, "dtypes", None), "__iter__") else [getattr(X, "dtype", np.float64)]
+    return np.array([_float_bytes(str(each).lower()) for each in dtypes])
+
+
+def _float_bytes(dtype: str) -> int:
+    if not any(each in dtype for each in ("float", "double")):
+        return 0
+    if any(each in dtype for each in ("16", "half")):
+        return 2
+    return 8 if any(each in dtype for each in ("64", "96", "128", "double")) else 4
+
+
+def in_single(rows: Any) -> Any:
+    """Rows with their doubles in single precision; None where there are none, or the kind of rows is not known."""
+    precision = precision_of(rows)
+    if not np.any(precision == 8):
+        return None
+    if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
+        return rows.astype(np.float32)
+    if not hasattr(rows, "columns"):
+        return None
+    is_pandas = hasattr(rows, "iloc")
+    single = np.float32 if is_pandas else sys.modules["polars"].Float32
+    wanted = {name: single for name, size in zip(rows.columns, precision, strict=True) if size == 8}
+    return rows.astype(wanted) if is_pandas else rows.cast(wanted)
+
+
+def differs_in_precision(X: Any, precision: Array) -> bool:
+    """Whether numbers of X are of another precision than this, unless they are the same in both."""
+    own = precision_of(X)
+    if own.size != precision.size and 1 not in (own.size, precision.size):
+        return False
+    differs = (own != precision) & (own > 0) & (precision > 0)
+    if not differs.any() or is_remote(X) or own.tolist() != [8]:
+        return bool(differs.any())
+    values = X.data if hasattr(X, "tocsr") else np.asarray(X)
+    with np.errstate(over="ignore"):
+        return not np.array_equal(values, values.astype(f"f{precision[differs].min()}"), equal_nan=True)
 
 
 def mean_scores(scores: list[Any]) -> Any:

@@ -170,8 +170,7 @@ class ScoreScreen(ScorerClassifier):
             raise ValueError(f"y must have one label a score, {raw.size}; got {y.size}.")
         plan = self._plan(self._row_segments(X, segments))
         self.classes_ = calibration_classes(y, self.pos_label)
-        # A score is compared as it is: nothing is summed, and nothing rounded.
-        self._keep_evidence(self._calibrated(raw, X, y, groups, plan), 0.0)
+        self._keep_evidence(self._calibrated(raw, X, y, groups, plan), X)
         return self
 
     def training_rows(self, y: Any, groups: Any = None, order: Any = None, segments: Any = None) -> RowIndices:
@@ -202,6 +201,9 @@ class ScoreScreen(ScorerClassifier):
         for tie in np.flatnonzero(single > thresholds):
             raw[raw == single[tie]] = thresholds[tie]
         return raw
+
+    def _precision_of(self, X: Any) -> None:
+        """Ties are told in both precisions, in `_raw_scores`."""
 
     def _as_kept(self, evidence: Evidence) -> Evidence:
         return replace(super()._as_kept(evidence), threshold=_above_its_ties(evidence.threshold))

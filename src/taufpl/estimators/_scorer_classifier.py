@@ -7,14 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import num_samples, safe_indexing
 from taufpl._types import Mask, Vector
 from taufpl._warnings import warn_user
-from taufpl.estimators._clone_fitter import known_positive
-from taufpl.estimators._linear import score_rounding
+from taufpl.estimators._clone_fitter import known_positive, with_model_rounding
 from taufpl.estimators._predictions import (
     PredictionMixin,
     above_each,
@@ -22,17 +19,14 @@ from taufpl.estimators._predictions import (
     decisions_of,
     mean_scores,
     scores_of,
+    some_rows,
 )
 from taufpl.estimators._reading import score_table
 from taufpl.estimators._segmented import SegmentedMixin
-from taufpl.estimators._steps import steps_and_last
 from taufpl.estimators._thresholded import forget
-from taufpl.estimators.strategies import STRATEGIES, Outcome, Plan, largest, limits_of
-from taufpl.operators import is_remote, to_numpy
+from taufpl.estimators.strategies import STRATEGIES, Outcome, Plan, limits_of
+from taufpl.operators import is_remote
 from taufpl.preprocessing import without_unseen_warnings
-
-# Rows of a fit that are scored once more, to see whether their scores hang on anything but the row.
-_LOOKED_AT = 64
 
 
 class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
@@ -47,18 +41,17 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self._keep_evidence(self._looked_at(outcome, X), self._rounding(outcome.scale))
+        self._keep_evidence(self._looked_at(outcome, X), X)
         return self
 
     def _looked_at(self, outcome: Outcome, X: Any) -> Outcome:
         limits = outcome.evidence if outcome.segments is None else outcome.segments.evidence
         if is_remote(X) or not any(each.guaranteed for each in limits):
             return outcome
-        (X,) = indexable(X)
-        n_rows = num_samples(X)
-        rows = safe_indexing(X, np.unique(np.linspace(0, n_rows - 1, _LOOKED_AT).astype(np.intp)).tolist())
+        rows = some_rows(X)
         with without_unseen_warnings:
-            found, segments = [batch_caveat("scores", self._raw_scores, rows)], getattr(self, "segments", None)
+            found = [batch_caveat("scores", self._raw_scores, rows, outcome.rounding.sums)]
+        segments = getattr(self, "segments", None)
         if callable(segments):
             found.append(batch_caveat("segments", lambda some: np.asarray(segments(some)), rows))
         for caveat in filter(None, found):
@@ -70,24 +63,16 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
             outcome = outcome.without_guarantee(caveat)
         return outcome
 
-    def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any, plan: Plan) -> Outcome:
-        """Thresholds on the scores of rows that the scorer has not seen, without the scorer."""
+    def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any, plan: Plan, scorer: Any = None) -> Outcome:
+        """Thresholds on the scores of rows that the scorer has not seen; scores without a scorer are not rounded."""
         self.strategy_ = "np" if self.threshold == "auto" else self.threshold
         if (self.threshold, self.insufficient) == ("auto", "raise") and plan.segments is None:
             # There is nothing to fall back on but the largest score, with a warning.
             plan = replace(plan, insufficient="largest")
         with score_table(self, raw, X, y, groups, plan) as (table, scores):
+            scores = scores if scorer is None else with_model_rounding(scores, scorer)
             chosen = STRATEGIES[self.strategy_].calibrate(scores, plan)
-            outcome = limits_of(plan, table).calibrate(table, scores, chosen)
-            return replace(outcome, scale=max(largest(scores.negative), largest(scores.positive)))
-
-    def _rounding(self, scale: float) -> float:
-        """Scores may come in single precision, and a large intercept may hide terms that cancel in them."""
-        _, last = steps_and_last(self.estimator_)
-        hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
-        single = to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32
-        self._hidden_terms = hidden if hasattr(last, "coef_") else None
-        return score_rounding(scale + hidden, np.float32 if single else np.float64)
+            return limits_of(plan, table).calibrate(table, scores, chosen)
 
     def _raw_scores(self, X: Any) -> Any:
         def scored(model: Any) -> Any:

@@ -158,6 +158,7 @@ class SegmentedMixin(ThresholdedMixin):
 
     def _threshold_of(self, X: Any, given: Any) -> float | Vector:
         """The threshold of all rows, or that of each row's segment."""
+        self._check_precision(X)
         if self.segments_ is None:
             if given is not None:
                 raise ValueError(

@@ -11,18 +11,74 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from taufpl._types import RowIndices, Vector
 from taufpl.solvers import Result
 from taufpl.thresholding import Sample
 
+# Rounding of a score, in units of eps |x| |w|, by any order of summation that is met in practice.
+_ROUNDINGS = 64.0
+# That of features in single precision, in units of the score: terms may be a few times as large as their sum.
+_SINGLE = 4.0 * float(np.finfo(np.float32).eps)
+# Rounding of more than this part of the spread of negatives costs positives.
+COARSE = 0.01
 
-class Scores:
-    """Scores of the rows of a table as threshold rules see them, valid until the table is scored again."""
+
+def score_rounding(scale: float, dtype: Any = np.float64) -> float:
+    """How far scores whose terms are of this size may move when they are summed in another order or batch."""
+    return _ROUNDINGS * float(np.finfo(dtype).eps) * scale
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How far scores may move: `sums` when they are summed in another order or batch.
+
+    Linear scores may move, too, when features come in single precision, where 0.1 is another number: by a few roundings
+    of the threshold and of `hidden`, the size of the intercept. More than `most` costs too many positives; predictions
+    in another precision then warn. `hidden` is None for other scores.
+    """
+
+    sums: float = 0.0
+    hidden: float | None = None
+    most: float = 0.0
+
+    @classmethod
+    def of(cls, sums: float, hidden: float | None, negative: Sample) -> Rounding:
+        """That of scores, linear unless `hidden` is None."""
+        if hidden is None:
+            return cls(sums)
+        with np.errstate(invalid="ignore"):
+            return cls(sums, hidden, COARSE * negative.moments()[1] if negative.size else 0.0)
+
+    def of_input(self, threshold: float) -> float:
+        """How far scores near the threshold may move in single precision; 0 where they may move too far."""
+        margin = _SINGLE * (abs(threshold) + (self.hidden or 0.0))
+        return margin if margin <= self.most else 0.0
+
+    def raised(self, threshold: float) -> float:
+        """The threshold above which a negative that is tied with it does not come to lie."""
+        return threshold + self.sums + self.of_input(threshold)
+
+
+NO_ROUNDING = Rounding()
+
+
+class Scores(ABC):
+    """Scores of the rows of a table as threshold rules see them, valid until the table is scored again.
+
+    Thresholds are raised by their rounding before anything is counted above them.
+    """
 
     positive: Sample
     negative: Sample
+    rounding: Rounding
+
+    @abstractmethod
+    def with_rounding(self, sums: float, hidden: float | None = None) -> Self:
+        """The same scores, with what rounding may do to them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from taufpl._types import Array, RowIndices, Vector
 from taufpl._warnings import warn_user
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
 from taufpl.estimators._looks import LOOKS_CONSTRAINT, check_restart, with_looks
+from taufpl.estimators._predictions import differs_in_precision, in_single, precision_of, some_rows
 from taufpl.estimators._progress import printing
 from taufpl.estimators._reading import check_known, count_labels, read_units, score_table, split_labels
 from taufpl.estimators._segments import RowSegments
@@ -36,7 +37,7 @@ from taufpl.estimators.strategies import (
     limits_of,
 )
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.operators import to_numpy
+from taufpl.operators import ignoring, is_remote, to_numpy
 from taufpl.preprocessing import without_unseen_warnings
 from taufpl.thresholding import (
     ANY,
@@ -67,6 +68,9 @@ THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+_silently = ignoring(Warning)
+
+
 class ThresholdedMixin(ABC):
     """Thresholds on a score, with their evidence.
 
@@ -94,6 +98,8 @@ class ThresholdedMixin(ABC):
     threshold_history_: tuple[ThresholdRecord, ...] = ()  # models of older files have none
     segments_: SegmentThresholds | None = None
     _hidden_terms: float | None = None  # the size of the intercept of a linear score; None for other scores
+    # The precision of the rows that chose the threshold; None where another one does no harm.
+    _precision: Array | None = None
     sequences_: tuple[NegativeSequence, ...] = ()
 
     @property
@@ -114,9 +120,10 @@ class ThresholdedMixin(ABC):
         source = None if source is None else os.fspath(source)  # before anything is changed
         plan = self._next_plan(restart, segments)
         with without_unseen_warnings, score_table(self, self._raw_scores(X), X, y, groups, plan) as (table, scores):
-            outcome = limits_of(plan, table).calibrate(table, scores)
+            rounded = scores.with_rounding(self._score_rounding, self._hidden_terms)
+            outcome = limits_of(plan, table).calibrate(table, rounded)
         before, history = self.threshold_, self.threshold_history_
-        self._keep_evidence(self._looked_at(outcome, X), self._score_rounding)
+        self._keep_evidence(self._looked_at(outcome, X), X)
         record = self._record(RESTART if restart else RECALIBRATE, before, source)
         if plan.sequences:  # which were paid for when they began
             record = replace(record, delta_spent=0.0)
@@ -241,12 +248,8 @@ class ThresholdedMixin(ABC):
         # One that holds out knows on which side of its division copies lie.
         return outcome if strategy.holds_out else outcome.without_guarantee(table.copies())
 
-    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
-        """Set thresholds and evidence; the thresholds are raised by what rounding can do to a score.
-
-        Without that, negatives tied with the threshold could be predicted positive because their scores were summed in
-        another order than when the threshold was chosen.
-        """
+    def _keep_evidence(self, outcome: Outcome, X: Any) -> None:
+        """Set thresholds and evidence, from these rows."""
         if outcome.segments is not None:
             _warn_unproven(outcome.segments.unproven)  # first of all: a warning may be made an error
         if any(each.threshold == math.inf and each.rank is not None for each in outcome.evidence):
@@ -255,7 +258,12 @@ class ThresholdedMixin(ABC):
                 "and none is predicted positive. Let the estimator give finite scores.",
                 UserWarning,
             )
-        self._score_rounding = rounding
+        rounding = outcome.rounding
+        self._score_rounding, self._hidden_terms = rounding.sums, rounding.hidden
+        limits = outcome.evidence if outcome.segments is None else outcome.segments.evidence
+        thresholds = [each.threshold for each in limits if math.isfinite(each.threshold)]
+        is_safe = X is None or all(rounding.of_input(each) > 0.0 for each in thresholds)
+        self._precision = None if is_safe else self._precision_of(X)
         forget(self, "segments_", "sequences_")
         kept = tuple(map(self._as_kept, outcome.evidence))
         if outcome.sequences is not None:
@@ -286,12 +294,34 @@ class ThresholdedMixin(ABC):
         )
 
     def _as_kept(self, evidence: Evidence) -> Evidence:
-        """Evidence as it is kept: the threshold raised by rounding, and the number of looks told."""
-        raised = evidence.threshold + self._score_rounding
-        if self._hidden_terms is not None:
-            # Of scores near the threshold: neither a huge row nor a column far from 0 must decide this.
-            raised += _input_rounding(abs(evidence.threshold) + self._hidden_terms)
-        return replace(evidence, threshold=raised, looks=self.looks)
+        """Evidence as it is kept: with the number of looks."""
+        return replace(evidence, looks=self.looks)
+
+    def _precision_of(self, X: Any) -> Array | None:
+        """The precision of each column of X, or of all, in bytes; None where scores do not hang on it."""
+        if is_remote(X):
+            return precision_of(X)
+        rows = some_rows(X)
+        with np.errstate(over="ignore"):
+            rounded = in_single(rows)
+        if rounded is None:
+            return precision_of(rows)
+        try:
+            with _silently, np.errstate(invalid="ignore"):
+                same = np.array_equal(self._raw_scores(rows), self._raw_scores(rounded), equal_nan=True)
+        except Exception:  # whatever refuses these rows minds
+            same = False
+        return None if same else precision_of(rows)
+
+    def _check_precision(self, X: Any) -> None:
+        """Warn where X is of another precision than the rows that chose the threshold."""
+        if self._precision is not None and differs_in_precision(X, self._precision):
+            warn_user(
+                "X is not of the precision of the rows that the threshold was chosen on (float32 here and float64 "
+                "there, or the reverse): rows whose score is tied with the threshold may come to lie above it, and tau "
+                "is not promised for them. Give X as it was given to fit, or recalibrate on rows as they come now.",
+                UserWarning,
+            )
 
 
 def next_threshold(estimator: ThresholdedMixin, restart: bool = False) -> tuple[float, int]:
@@ -312,14 +342,6 @@ def _warn_unproven(unproven: tuple[str, ...]) -> None:
             "Collect more of their negatives, raise their tolerance, or set insufficient='infinite': no alarms there.",
             TooFewNegativesWarning,
         )
-
-
-def _input_rounding(scale: float) -> float:
-    """How far linear scores of this size may move when features come in single precision, where 0.1 is another number.
-
-    Terms may be a few times as large as their sum. Trees split half way between values, and do not mind.
-    """
-    return 4.0 * float(np.finfo(np.float32).eps) * scale
 
 
 def forget(estimator: Any, *names: str) -> None:

@@ -153,7 +153,7 @@ def canonical_csr(X: Any) -> Any:
 
 
 def check_squares(X: Any) -> None:
-    """Refuse values whose squares a fit would take for infinite.
+    """Refuse values whose squares a fit would take for infinite, or all of whose squares are 0.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def check_squares(X: Any) -> None:
     Raises
     ------
     ValueError
-        A value is beyond LARGEST_VALUE, 1e150.
+        A value is beyond LARGEST_VALUE, 1e150, or all are under 1/LARGEST_VALUE.
 
     Examples
     --------
@@ -177,6 +177,11 @@ def check_squares(X: Any) -> None:
         raise ValueError(
             f"X must hold values of at most {LARGEST_VALUE:g}, whose squares are finite too; got {largest:g}. Divide "
             "such columns by a constant, or drop such rows."
+        )
+    if 0.0 < largest < 1.0 / LARGEST_VALUE:
+        raise ValueError(
+            f"X must hold some value of at least {1.0 / LARGEST_VALUE:g}, whose square is not 0; the largest is "
+            f"{largest:g}. Multiply X by a constant."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -124,6 +125,14 @@ class Evidence:
         """Evidence with the recall from a count of positives above the threshold."""
         share = n_true_positive / n_positive
         return replace(self, tpr_estimate=share, n_positive=n_positive, n_true_positive=n_true_positive)
+
+    def raised(self, change: Callable[[float], float], negative: Sample | None = None) -> Evidence:
+        """Evidence at a threshold raised by a function; the negatives that chose it are counted anew, if given."""
+        found = replace(self, threshold=change(self.threshold))
+        if negative is None or not self.n_false_positive:
+            return found
+        n_false = negative.n_above(found.threshold)
+        return replace(found, n_false_positive=n_false, fpr_estimate=n_false / self.n_negative)
 
     def without_guarantee(self, *caveats: str) -> Evidence:
         """Evidence without its guarantee, for a reason that voids it."""

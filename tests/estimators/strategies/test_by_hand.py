@@ -13,7 +13,6 @@ from taufpl.estimators.strategies import (
     check_segment_strategy,
     choose_strategy,
     held_out_size,
-    largest,
     most_held_out,
     span_of,
 )
@@ -126,7 +125,7 @@ def test_rounds_are_counted_row_by_row(rows, settings, rule, combine):
             assert found.rounds.tpr[place] == np.mean(positive > threshold)
             totals[out] += scores[out] - threshold
             times[out] += 1
-        np.testing.assert_allclose(found.rounds.thresholds, thresholds)
+        np.testing.assert_allclose(found.rounds.thresholds, thresholds, rtol=3e-6, atol=3e-6)
         n_false, n = np.sum(totals[y == 0] > 0), np.sum(times[y == 0] > 0)
         assert (found.n_false_positive, found.n_negative, found.fpr_estimate) == (n_false, n, n_false / n)
         assert found.fpr_upper_bound == fpr_upper_bound(n_false, n, settings["delta"] or 0.05)
@@ -230,10 +229,9 @@ def test_fitted_scorers_get_the_rule_of_a_strategy_that_promises_nothing():
     assert found == tuple(TrainQuantile(tau).choose(scores.negative) for tau in TAUS)
 
 
-def test_spans_and_sizes_of_scores():
+def test_spans_of_scores():
     sample = ArraySample(np.array([-4.0, 1.0, 3.0]))
     assert span_of(sample) == (0.0, pytest.approx(np.sqrt(26 / 3)))
-    assert largest(sample) == 4.0
     for silent in (np.full(3, 2.0), np.array([1.0, np.inf]), np.array([-np.inf, 0.0, 1.0])):
         with np.errstate(invalid="ignore"):
             assert span_of(ArraySample(silent)) == (0.0, 1.0)

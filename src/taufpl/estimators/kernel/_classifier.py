@@ -7,11 +7,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from taufpl._sklearn import Interval, StrOptions, fit_context
-from taufpl._types import RowIndices
+from taufpl._types import RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT, score_rounding
+from taufpl.estimators._linear import TAU_SCALE_CONSTRAINT
 from taufpl.estimators._reading import read_units
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.estimators.kernel._fitter import KernelFitter
@@ -212,9 +213,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         if fitter.cv_results is not None:
             self.cv_results_ = fitter.cv_results
         self._keep_report(report)
-        # The rounding of all but the longest 0.1 tau of the rows: one huge row must not decide it.
-        size = self._score_size(X, fitter.kernel, 0.1 * self.tau)
-        self._keep_evidence(outcome, score_rounding(size))
+        self._keep_evidence(outcome, X)
         return self
 
     def recalibrate(
@@ -259,8 +258,23 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         """
         return self._training_rows(y, groups, order)
 
-    def _keep_evidence(self, outcome: Outcome, rounding: float) -> None:
-        super()._keep_evidence(outcome, rounding)
+    def _keep_evidence(self, outcome: Outcome, X: Any) -> None:
+        super()._keep_evidence(outcome, X)
         self.intercept_ = -self.thresholds_
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score minus threshold, as :meth:`KernelTauFPLRanker.decision_function`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        self._check_precision(X)
+        return KernelScorer.decision_function(self, X)
 
     _raw_scores = KernelScorer._raw_scores

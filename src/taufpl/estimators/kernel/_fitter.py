@@ -9,11 +9,11 @@ import numpy as np
 
 from taufpl._types import Array, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._table import Scores
+from taufpl.estimators._table import Scores, score_rounding
 from taufpl.estimators.kernel._search import KernelSearch
 from taufpl.estimators.kernel._solve import KernelReport, rank_rows
 from taufpl.estimators.strategies import Fitter
-from taufpl.kernels import Kernel
+from taufpl.kernels import Kernel, score_sizes
 
 if TYPE_CHECKING:
     from taufpl.estimators.kernel._classifier import KernelTauFPLClassifier
@@ -66,5 +66,8 @@ class KernelFitter(Fitter):
     def scores(self, model: KernelFit, table: ArrayTable) -> Scores:
         """Sums of the weights times the kernel, for each of the rows."""
         support = np.flatnonzero(model.weights)
-        points = self.kernel.points(self.X, support)
-        return table.with_scores(self.kernel.expansion(self.X[table.by_class], points, model.weights[support]))
+        points, weights = self.kernel.points(self.X, support), model.weights[support]
+        # Of all but the longest rows: one huge row must not decide the rounding of the others.
+        size = np.quantile(score_sizes(self.kernel, self.X, support, weights), 1.0 - 0.1 * self.model.tau)
+        scores = table.with_scores(self.kernel.expansion(self.X[table.by_class], points, weights))
+        return scores.with_rounding(score_rounding(float(size)))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from taufpl._sklearn import fit_context
-from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT, score_rounding
+from taufpl.estimators._linear import REG_CONSTRAINT, SOLVER_CONSTRAINTS, TAU_SCALE_CONSTRAINT
+from taufpl.estimators._table import score_rounding
 from taufpl.estimators.kernel._scorer import KernelScorer
 from taufpl.estimators.kernel._solve import rank_rows
 from taufpl.solvers import Callback

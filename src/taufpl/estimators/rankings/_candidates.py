@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from taufpl.estimators.rankings._gaussian_recall import RIDGES, NegativeMoments,
 from taufpl.estimators.rankings._plain import PLAIN, START, Name, plain_candidates, start_candidate
 from taufpl.estimators.rankings._trimmed import following_share, trimmed_path
 from taufpl.estimators.strategies import LinearFitter
-from taufpl.operators import as_operator, one_blas_thread
+from taufpl.operators import as_operator, is_dense, one_blas_thread
 from taufpl.problem import RankingProblem, top_count
 from taufpl.thresholding import Sample, share_above
 
@@ -44,9 +45,47 @@ _MOST_SCREENED = 0.25
 _NEIGHBOURS = (0.5, 1.0, 2.0)
 # Most candidates that are averaged.
 _MOST_KEPT = 5
+# Deviations from 0 at which a column, and times the smallest deviation at which the largest one, is far away.
+_FAR = 5e5
+# Variances of this size, or of one over it, are unusual.
+_HUGE = 1e60
 # Up to this many rows a second division into folds is taken: which rows happen to share a fold moves the order of the
 # candidates most where rows are few, and there it costs little.
 FEW_ROWS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The mean and the deviation of each feature, in whose units features are fitted that lie far from each other."""
+
+    centre: Vector
+    deviation: Vector
+
+    @classmethod
+    def of(cls, table: Table) -> Units | None:
+        """Those of these rows; None for sparse and remote rows, and where doubles do as they are.
+
+        Moments that cancel say which columns to look at; a constant one lies nowhere.
+        """
+        if not isinstance(table, ArrayTable) or not is_dense(table.X):
+            return None
+        assert table.operator is not None
+        mean, variances = mean_and_variances(table.operator, table.by_class)
+        suspect = variances <= np.square(mean / _FAR)
+        varies = ~suspect
+        for column in np.flatnonzero(suspect):
+            values = table.X[table.by_class, column]
+            varies[column] = values.min() < values.max()
+        sizes = variances[varies & ~suspect]
+        smallest, largest = sizes.min(initial=1.0), sizes.max(initial=1.0)
+        is_usual = max(largest, 1.0 / smallest) < _HUGE and largest < _FAR**2 * sizes.min(initial=largest)
+        if is_usual and not np.any(varies & suspect):
+            return None
+        part = table.X[table.by_class].astype(np.float64)
+        size = np.abs(part).max(axis=0)  # whose square may be 0, or infinite
+        part /= np.where(size > 0, size, 1.0)
+        deviation = size * part.std(axis=0)
+        return cls(size * part.mean(axis=0), np.where(varies & (deviation > 0), deviation, 1.0))
 
 
 class AutoFitter(LinearFitter):
@@ -54,6 +93,7 @@ class AutoFitter(LinearFitter):
 
     def __init__(self, tau: float, cv: int) -> None:
         self.tau, self.cv = tau, cv
+        self.units: Units | None = None
         self.kept: list[Name] = []
         self.selection: dict[str, Any] = {}
 
@@ -61,11 +101,12 @@ class AutoFitter(LinearFitter):
         """Judge all candidates on folds of these rows, which are divided twice where they are few."""
         # By all of X, not by the rows of a fold: every fold must have the same candidates.
         frugal = isinstance(table, ArrayTable) and table.X.size > LARGE
+        self.units = Units.of(table)
         with ExitStack() as opened:
             folds = opened.enter_context(table.search_folds(self.cv, enough=ENOUGH_POSITIVES))
             if table.n_positive + table.n_negative <= FEW_ROWS:
                 folds = folds + opened.enter_context(table.search_folds(self.cv, seed=0))
-            judge = partial(_judge, tau=self.tau, frugal=frugal)
+            judge = partial(_judge, tau=self.tau, units=self.units, frugal=frugal)
             judged, counts = zip(*folds.map(judge, what="comparing rankings, fold"), strict=True)
         names = list(judged[0])
         shares = np.array([[fold[name] for fold in judged] for name in names])
@@ -83,30 +124,35 @@ class AutoFitter(LinearFitter):
 
     def fit(self, table: Table, near: Any = None) -> LinearModel:
         """Fit what was kept on these rows."""
-        found, moments = _find(table, self.tau, self.kept)
-        return LinearModel(average(list(found.values()), moments))
+        found, moments = _find(table, self.tau, self.units, self.kept)
+        coef = average(list(found.values()), moments)
+        return LinearModel(coef if self.units is None else coef / self.units.deviation)
 
 
-def _judge(train: Table, held_out: Table, *, tau: float, frugal: bool) -> tuple[dict[Name, float], int]:
+def _judge(
+    train: Table, held_out: Table, *, tau: float, units: Units | None, frugal: bool
+) -> tuple[dict[Name, float], int]:
     """Held-out share of every candidate on one fold, and how many positives were held out."""
-    found, _ = _find(train, tau, frugal=frugal)
+    found, _ = _find(train, tau, units, frugal=frugal)
     judged = held_out.compact()
     shares = {}
     for name, coef in found.items():
-        scores = judged.scores(coef)
+        scores = judged.scores(coef if units is None else coef / units.deviation)
         shares[name] = held_out_share(scores.positive, scores.negative, tau)
     return shares, held_out.n_positive
 
 
 def _find(
-    table: Table, tau: float, wanted: list[Name] | None = None, *, frugal: bool = False
+    table: Table, tau: float, units: Units | None, wanted: list[Name] | None = None, *, frugal: bool = False
 ) -> tuple[dict[Name, Vector], NegativeMoments]:
-    """Candidates on a copy of these rows of X, positives first; on remote rows where these are."""
+    """Candidates on a copy of these rows of X in some units, positives first; on remote rows where these are."""
     if not isinstance(table, ArrayTable):
         from taufpl.estimators.rankings.remote import find_block_candidates
 
         return find_block_candidates(table, tau, wanted)
     part, cut = table.X[table.by_class], table.n_positive
+    if units is not None:
+        part = (part - units.centre) / units.deviation
     # Candidates choose k and reg themselves.
     problem = RankingProblem(as_operator(part), np.arange(cut), np.arange(cut, part.shape[0]), 1, 1.0)
     moments = NegativeMoments.of(problem)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from taufpl.estimators._linear import LinearScorer
 from taufpl.estimators._predictions import scores_of
 from taufpl.estimators._progress import call_as_step
 from taufpl.estimators._reading import enough_folds, possible_folds
-from taufpl.estimators._table import LinearModel, Parts, Scores, Strata, Table, Tally
+from taufpl.estimators._table import NO_ROUNDING, LinearModel, Parts, Rounding, Scores, Strata, Table, Tally
 from taufpl.estimators.remote._divisions import AssignParts, Consecutive, Dealt, DealtPositives, Division, HeldOut
 from taufpl.estimators.remote._learners import ModelScore, fit_where_rows_are
 from taufpl.estimators.remote._tasks import (
@@ -49,7 +49,11 @@ class BlockScores(Scores):
     """Scores in the states of blocks, with the function that made them."""
 
     def __init__(self, table: BlockTable, score: RowScore) -> None:
-        self.table, self.score = table, score
+        self.table, self.score, self.rounding = table, score, NO_ROUNDING
+
+    def with_rounding(self, sums: float, hidden: float | None = None) -> Self:
+        self.rounding = Rounding.of(sums, hidden, self.negative)
+        return self
 
     @cached_property
     def positive(self) -> Sample:  # type: ignore[override]

@@ -10,7 +10,7 @@ To add a strategy, write it in a file of its own that enters it in `STRATEGIES`,
 
 # isort: off
 from taufpl.estimators.strategies._base import STRATEGIES, Fitter, LinearFitter, Outcome, Plan, Strategy
-from taufpl.estimators.strategies._base import check_segment_strategy, choose_strategy, largest, most_held_out, span_of
+from taufpl.estimators.strategies._base import check_segment_strategy, choose_strategy, most_held_out, span_of
 
 # In the order in which users read of them.
 from taufpl.estimators.strategies._other_tolerances import at_other_tolerances
@@ -32,7 +32,6 @@ __all__ = [
     "choose_strategy",
     "held_out_size",
     "hold_out_rows",
-    "largest",
     "limits_of",
     "most_held_out",
     "snapped",

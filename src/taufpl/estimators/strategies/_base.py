@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from taufpl._types import RowIndices
 from taufpl._warnings import warn_user
 from taufpl.estimators._progress import tell
 from taufpl.estimators._segments import RowSegments
-from taufpl.estimators._table import LinearModel, Scores, Table
+from taufpl.estimators._table import LinearModel, Rounding, Scores, Table, score_rounding
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
     USUAL_DELTA,
@@ -111,7 +113,7 @@ class Fitter(ABC):
 
     @abstractmethod
     def scores(self, model: Any, table: Any) -> Scores:
-        """Scores of these rows, higher for the positive class."""
+        """Scores of these rows, higher for the positive class, with their rounding."""
 
     def unseen_parts(self, model: Any, train: Any) -> list[tuple[Any, Any]] | None:
         """Parts of the model, each with positives that it has not seen; None where there are no such parts."""
@@ -136,8 +138,16 @@ def fit_whole(fitter: Fitter, table: Any) -> Any:
 class LinearFitter(Fitter):
     """Fits linear rankings of some kind."""
 
+    tau: float
+    norm: float | None = None
+
     def scores(self, model: LinearModel, table: Table) -> Scores:
-        return table.scores(model.coef)
+        if self.norm is None:
+            # Of all but the longest rows: one huge row must not decide the rounding of the others.
+            self.norm = table.norm_quantile(1.0 - 0.1 * self.tau)
+        return table.scores(model.coef).with_rounding(
+            score_rounding(self.norm * float(np.linalg.norm(model.coef))), 0.0
+        )
 
     def is_linear(self, model: LinearModel) -> bool:
         return True
@@ -147,14 +157,14 @@ class LinearFitter(Fitter):
 class Outcome:
     """Models, whose mean score counts, and for each tolerance the evidence with the threshold on that mean.
 
-    The scale is the size of the largest score that was seen, to which rounding is relative. With limits by segment the
-    evidence is one record for all rows, beside the thresholds of the segments. The sequences are those of all negatives
-    so far, where thresholds hold at every look.
+    Thresholds are raised by the rounding of the scores already. With limits by segment the evidence is one record for
+    all rows, beside the thresholds of the segments. The sequences are those of all negatives so far, where thresholds
+    hold at every look.
     """
 
     models: tuple[Any, ...]
     evidence: tuple[Evidence, ...]
-    scale: float
+    rounding: Rounding
     segments: SegmentThresholds | None = None
     sequences: tuple[NegativeSequence, ...] | None = None
 
@@ -242,11 +252,6 @@ def span_of(scores: Sample) -> Span:
     """Mean and standard deviation of some scores; (0, 1) where they say nothing."""
     at, width = scores.moments()
     return (at, width) if math.isfinite(at) and math.isfinite(width) and width > 0 else (0.0, 1.0)
-
-
-def largest(scores: Sample) -> float:
-    """Size of the largest finite score."""
-    return max(map(abs, scores.ends()))
 
 
 def evidence_from_counts(

@@ -19,7 +19,6 @@ from taufpl.estimators.strategies._base import (
     Span,
     Strategy,
     fit_whole,
-    largest,
     span_of,
 )
 from taufpl.thresholding import CrossFitRule, TopSample
@@ -37,28 +36,29 @@ def cross_fit(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     rows by heart, says nothing of its scale by them.
     """
     model = fit_whole(fitter, table)
-    scores = fitter.scores(model, table.negatives(plan.seed)).negative
+    scored = fitter.scores(model, table.negatives(plan.seed))
+    scores = scored.negative
     n_folds = possible_folds(plan.n_folds, table)
     rule = CrossFitRule(plan.taus, plan.bound_delta, n_folds if fitter.is_linear(model) else None)
     span = None if fitter.has_scale(model) else span_of(scores)
     fit = partial(_cross_fit_fold, fitter=fitter, near=model, span=span, lowest=rule.lowest(scores), seed=plan.seed)
     with table.folds(n_folds, plan.seed) as parts:
-        tops, sizes, scales = zip(*parts.map(fit, what=CHECKING), strict=True)
+        tops, sizes = zip(*parts.map(fit, what=CHECKING), strict=True)
     positive, held_out, fold_train = (
         TopSample(np.concatenate(top), sum(size))
         for top, size in zip(zip(*tops, strict=True), zip(*sizes, strict=True), strict=True)
     )
-    evidence = tuple(each.with_recall(positive) for each in rule.choose_all(scores, held_out, fold_train))
-    return Outcome((model,), evidence, max(largest(scores), *scales))
+    chosen = rule.choose_all(scores, held_out, fold_train)
+    evidence = tuple(each.raised(scored.rounding.raised).with_recall(positive) for each in chosen)
+    return Outcome((model,), evidence, scored.rounding)
 
 
 def _cross_fit_fold(
     train: Table, held_out: Table, *, fitter: Fitter, near: Any, span: Span | None, lowest: float, seed: int
-) -> tuple[list[Vector], list[int], float]:
+) -> tuple[list[Vector], list[int]]:
     """Scores above the lowest threshold, on the scale of the model of all rows, and how many scores there are.
 
-    They are those of a fold's positives, of its negatives, and of the negatives that its model was fitted on; and the
-    size of the largest score of its negatives.
+    They are those of a fold's positives, of its negatives, and of the negatives that its model was fitted on.
     """
     model = fitter.fit(train, near)
     held = fitter.scores(model, held_out)
@@ -69,8 +69,7 @@ def _cross_fit_fold(
     # Asked for with some room for rounding, and then compared on the new scale.
     bound = at + (lowest - to) / factor
     tops = [to + factor * (each.above(bound - 1e-9 * (abs(bound) + abs(at))) - at) for each in samples]
-    ends = to + factor * (np.array(held.negative.ends()) - at)
-    return [top[top > lowest] for top in tops], [each.size for each in samples], float(np.abs(ends).max())
+    return [top[top > lowest] for top in tops], [each.size for each in samples]
 
 
 STRATEGIES["cross"] = Strategy(cross_fit)

@@ -23,7 +23,6 @@ from taufpl.estimators.strategies._base import (
     Plan,
     Strategy,
     fit_whole,
-    largest,
 )
 from taufpl.estimators.strategies._limits import (
     CommonLimits,
@@ -31,6 +30,7 @@ from taufpl.estimators.strategies._limits import (
     SegmentLimits,
     limits_of,
     negatives_by_segment,
+    warn_rounding,
 )
 from taufpl.thresholding import Evidence, negatives_needed, simultaneous_ranks
 
@@ -48,8 +48,8 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     with hold_out_rows(table, plan, needs_positives=fitter.learns_from_positives) as (train, held_out, limits):
         model = fit_whole(fitter, train)
         scores = fitter.scores(model, held_out)
+        warn_rounding(scores)
         evidence = limits.choose(held_out, scores)
-        scale = largest(scores.negative)
         # Late ones tell more of tomorrow than early ones; a few that are held out with their groups tell little.
         enough = 1 if table.is_ordered else min(_MANY, train.n_positive_units)
         counts: Labels | None
@@ -57,7 +57,8 @@ def hold_out(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
             counts = limits.count([each.threshold for each in evidence], held_out, scores)
         else:
             counts = _caught_by_folds(fitter, train, held_out, model, evidence, limits)
-        outcome = replace(limits.outcome((model,), evidence, counts, scale), sequences=limits.grown(held_out, scores))
+        outcome = limits.outcome((model,), evidence, counts, scores.rounding)
+        outcome = replace(outcome, sequences=limits.grown(held_out, scores))
         return outcome.without_guarantee(held_out.copies(train))
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Labels, RowIndices
-from taufpl.estimators._table import Scores, Table
+from taufpl._warnings import warn_user
+from taufpl.estimators._table import COARSE, Rounding, Scores, Table
 from taufpl.estimators.strategies._base import Outcome, Plan
 from taufpl.estimators.strategies._other_tolerances import keep_other_evidence, other_evidence
 from taufpl.thresholding import (
@@ -23,6 +24,9 @@ from taufpl.thresholding import (
     no_alarms,
     split_by_code,
 )
+
+# Scores that are rounded by this many times their spread are constant.
+_CONSTANT = 16.0
 
 
 class Limits(ABC):
@@ -43,7 +47,9 @@ class Limits(ABC):
         """How many positives lie above their threshold, and how many there are; rows without a limit come last."""
 
     @abstractmethod
-    def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
+    def outcome(
+        self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, rounding: Rounding
+    ) -> Outcome:
         """The outcome of a fit, with the recall from such counts; None where it was not measured."""
 
     def calibrate(self, table: Table, scores: Scores, evidence: tuple[Evidence, ...] | None = None) -> Outcome:
@@ -51,10 +57,11 @@ class Limits(ABC):
 
         Evidence is given where another rule than the guarantee has chosen.
         """
-        chosen = self.choose(table, scores) if evidence is None else evidence
+        warn_rounding(scores)
+        chosen = self.choose(table, scores) if evidence is None else raised(evidence, scores)
         counts = self.count([each.threshold for each in chosen], table, scores)
         sequences = self.grown(table, scores) if evidence is None else None
-        outcome = replace(self.outcome((), chosen, counts, 0.0), sequences=sequences)
+        outcome = replace(self.outcome((), chosen, counts, scores.rounding), sequences=sequences)
         return outcome.without_guarantee(table.copies())
 
     @abstractmethod
@@ -72,10 +79,11 @@ class CommonLimits(Limits):
         """The thresholds of all tolerances, then those of others that somebody wants to hear of."""
         plan, grown = self.plan, self.grown(table, scores)
         if grown is None:
-            chosen = plan.guarantee.choose_all(scores.negative)
+            chosen = raised(plan.guarantee.choose_all(scores.negative), scores)
         else:
             chosen = grown[0].choose_all(plan.taus, plan.insufficient)
-        return chosen + other_evidence(scores.negative, plan.guarantee)
+            chosen = tuple(each.raised(scores.rounding.raised) for each in chosen)
+        return chosen + raised(other_evidence(scores.negative, plan.guarantee), scores)
 
     def grown(self, table: Table, scores: Scores) -> tuple[NegativeSequence, ...] | None:
         plan = self.plan
@@ -85,7 +93,7 @@ class CommonLimits(Limits):
         return (sequence.add(scores.negative, plan.taus),)
 
     def at_ranks(self, ranks: Sequence[int | None], table: Table, scores: Scores) -> list[float]:
-        return [math.inf if rank is None else scores.negative.at_rank(rank) for rank in ranks]
+        return [math.inf if rank is None else scores.rounding.raised(scores.negative.at_rank(rank)) for rank in ranks]
 
     def count(self, thresholds: Sequence[float], table: Table, scores: Scores) -> Labels:
         positive = scores.positive
@@ -93,10 +101,12 @@ class CommonLimits(Limits):
             return np.zeros((2, len(thresholds)), dtype=np.int64)
         return np.array([[positive.n_above(each) for each in thresholds], [positive.size] * len(thresholds)])
 
-    def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
+    def outcome(
+        self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, rounding: Rounding
+    ) -> Outcome:
         found, n = _with_recall(evidence, counts), len(self.plan.taus)
         keep_other_evidence(found[n:])
-        return Outcome(models, found[:n], scale)
+        return Outcome(models, found[:n], rounding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +134,17 @@ class SegmentLimits(Limits):
     def choose(self, table: Any, scores: Any) -> tuple[Evidence, ...]:
         division, grown = self.division, self.grown(table, scores)
         if grown is None:
-            return division.choose(scores.negative.scores, self.places(table, table.negative_rows)).evidence
-        return tuple(
+            places, values = self.places(table, table.negative_rows), scores.negative.scores
+            own = map(ArraySample, split_by_code(values, places, len(division.limits)))
+            chosen = division.choose(values, places).evidence
+            return tuple(each.raised(scores.rounding.raised, part) for each, part in zip(chosen, own, strict=True))
+        found = tuple(
             sequence.choose_all((rule.tau,), rule.insufficient)[0]
             if not division.is_infinite(name)
             else no_alarms(sequence.n_negative, rule)
             for name, rule, sequence in zip(division.limits, division.rules, grown, strict=True)
         )
+        return tuple(each.raised(scores.rounding.raised) for each in found)
 
     def grown(self, table: Any, scores: Any) -> tuple[NegativeSequence, ...] | None:
         plan, rules = self.plan, self.division.rules
@@ -146,7 +160,10 @@ class SegmentLimits(Limits):
     def at_ranks(self, ranks: Sequence[int | None], table: Any, scores: Any) -> list[float]:
         places, values = self.places(table, table.negative_rows), scores.negative.scores
         own = [np.sort(each) for each in split_by_code(values, places, len(ranks))]
-        return [math.inf if rank is None else float(each[rank - 1]) for each, rank in zip(own, ranks, strict=True)]
+        return [
+            math.inf if rank is None else scores.rounding.raised(float(each[rank - 1]))
+            for each, rank in zip(own, ranks, strict=True)
+        ]
 
     def count(self, thresholds: Sequence[float], table: Any, scores: Any) -> Labels:
         # Rows without a limit have the place -1, that of the strictest threshold.
@@ -156,7 +173,9 @@ class SegmentLimits(Limits):
         own = places % levels.size
         return np.array([np.bincount(each, minlength=levels.size) for each in (own[above], own)])
 
-    def outcome(self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, scale: float) -> Outcome:
+    def outcome(
+        self, models: tuple[Any, ...], evidence: tuple[Evidence, ...], counts: Any, rounding: Rounding
+    ) -> Outcome:
         rows, division = self.plan.segments, self.division
         assert rows is not None
         own = _with_recall(evidence, None if counts is None else counts[:, :-1])
@@ -165,7 +184,25 @@ class SegmentLimits(Limits):
         )
         overall = (segments.overall(self.plan.bound_delta),)
         whole = None if counts is None else np.sum(counts, axis=1, keepdims=True)
-        return Outcome(models, _with_recall(overall, whole), scale, segments)
+        return Outcome(models, _with_recall(overall, whole), rounding, segments)
+
+
+def warn_rounding(scores: Scores) -> None:
+    """Say where rounding is coarse beside the spread of the negatives, so that raising thresholds costs positives."""
+    with np.errstate(invalid="ignore"):
+        _, spread = scores.negative.moments()
+    if COARSE * spread < scores.rounding.sums < _CONSTANT * spread:
+        warn_user(
+            f"rounding may move scores by {scores.rounding.sums:.2g}, and negatives spread by {spread:.2g} only: the "
+            "threshold is raised by that, which costs positives. Subtract the mean of columns that lie far from 0 "
+            "beside their spread, and divide those of very different sizes by their deviation.",
+            UserWarning,
+        )
+
+
+def raised(evidence: tuple[Evidence, ...], scores: Scores) -> tuple[Evidence, ...]:
+    """Evidence at thresholds that rounding cannot lift one of these negatives above."""
+    return tuple(each.raised(scores.rounding.raised, scores.negative) for each in evidence)
 
 
 def _with_recall(evidence: tuple[Evidence, ...], counts: Any) -> tuple[Evidence, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.estimators._table import Scores, Table
+from taufpl.estimators._table import NO_ROUNDING, Scores, Table
 from taufpl.estimators.strategies._base import (
     STRATEGIES,
     Fitter,
@@ -17,7 +17,6 @@ from taufpl.estimators.strategies._base import (
     Span,
     Strategy,
     evidence_from_counts,
-    largest,
     span_of,
 )
 from taufpl.thresholding import Evidence, NPScoreRule, OrderStatistic, Rounds, ThresholdRule, TrainQuantile
@@ -34,13 +33,13 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     with table.rounds(plan.n_rounds, plan.train_share, plan.seed) as parts, table.tally(len(plan.taus)) as tally:
         fitter.prepare(table)
         whole = fitter.fit(table) if plan.combine == "refit" or fitter.learns_from_neighbours else None
-        models, found, scale = [], [], 0.0
+        models, found, rounding = [], [], NO_ROUNDING
         run = partial(_one_round, fitter=fitter, near=whole, rules=_rules(plan))
         for model, scores, figures in parts.map(run, what="round"):
             models.append(model)
             found.append(figures)
             tally.add(scores, figures[0])
-            scale = max(scale, largest(scores.negative))
+            rounding = max(rounding, scores.rounding, key=lambda each: each.sums)
         by_tolerance = np.ascontiguousarray(np.transpose(found, (2, 1, 0)))
         evidence = []
         for which, (tau, figures) in enumerate(zip(plan.taus, by_tolerance, strict=True)):
@@ -48,9 +47,9 @@ def out_of_bootstrap(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
             mean = float(rounds.thresholds.mean())
             evidence.append(evidence_from_counts(plan, tau, mean, tally.counts(which), rounds))
     if plan.combine == "mean":
-        return Outcome(tuple(models), tuple(evidence), scale)
+        return Outcome(tuple(models), tuple(evidence), rounding)
     spans = [span_of(fitter.scores(model, table.negatives()).negative) for model in (*models, whole)]
-    return Outcome((whole,), tuple(replace(each, threshold=_rescaled(each, spans)) for each in evidence), scale)
+    return Outcome((whole,), tuple(replace(each, threshold=_rescaled(each, spans)) for each in evidence), rounding)
 
 
 def _check_classes(table: Table) -> None:
@@ -68,7 +67,8 @@ def _one_round(
     """A model, its held-out scores, and for each tolerance the threshold and the shares of both classes above it."""
     model = fitter.fit(train, near)
     scores = fitter.scores(model, held_out)
-    thresholds = [rule.choose(scores.negative, scores.positive).threshold for rule in rules]
+    chosen = [rule.choose(scores.negative, scores.positive).threshold for rule in rules]
+    thresholds = [scores.rounding.raised(each) for each in chosen]
     shares = [[sample.share_above(each) for each in thresholds] for sample in (scores.negative, scores.positive)]
     return model, scores, [thresholds, *shares]
 

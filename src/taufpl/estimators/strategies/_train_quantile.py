@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taufpl.estimators._reading import possible_folds
-from taufpl.estimators._table import Table
+from taufpl.estimators._table import Scores, Table
 from taufpl.estimators.strategies._base import (
     CHECKING,
     STRATEGIES,
@@ -18,16 +18,15 @@ from taufpl.estimators.strategies._base import (
     Strategy,
     evidence_from_counts,
     fit_whole,
-    largest,
 )
-from taufpl.thresholding import Sample, TrainQuantile
+from taufpl.thresholding import TrainQuantile
 
 
 def train_quantile(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
     """Fit on all rows, take the quantile of the negatives, and count what lies above it in folds."""
     model = fit_whole(fitter, table)
-    scores = fitter.scores(model, table.negatives()).negative
-    thresholds, scale = _train_thresholds(scores, plan.taus), largest(scores)
+    scores = fitter.scores(model, table.negatives())
+    thresholds = _train_thresholds(scores, plan.taus)
     count = partial(_count_above_train_quantile, fitter=fitter, near=model, taus=plan.taus)
     with table.folds(possible_folds(plan.n_folds, table), plan.seed) as parts:
         counts = np.sum(list(parts.map(count, what=CHECKING)), axis=0)
@@ -35,7 +34,7 @@ def train_quantile(fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         evidence_from_counts(plan, tau, threshold, (n_false, table.n_negative_units, n_caught, table.n_positive))
         for threshold, tau, (n_false, n_caught) in zip(thresholds, plan.taus, counts.tolist(), strict=True)
     )
-    return Outcome((model,), evidence, scale)
+    return Outcome((model,), evidence, scores.rounding)
 
 
 def _count_above_train_quantile(
@@ -43,13 +42,13 @@ def _count_above_train_quantile(
 ) -> list[list[int]]:
     """For each tolerance, held-out negatives and positives above the quantile of the negatives that were fitted on."""
     model = fitter.fit(train, near)
-    thresholds = _train_thresholds(fitter.scores(model, train.negatives()).negative, taus)
+    thresholds = _train_thresholds(fitter.scores(model, train.negatives()), taus)
     held = fitter.scores(model, held_out)
     return [[held.negative.n_above(threshold), held.positive.n_above(threshold)] for threshold in thresholds]
 
 
-def _train_thresholds(scores: Sample, taus: tuple[float, ...]) -> list[float]:
-    return [TrainQuantile(tau).choose(scores).threshold for tau in taus]
+def _train_thresholds(scores: Scores, taus: tuple[float, ...]) -> list[float]:
+    return [scores.rounding.raised(TrainQuantile(tau).choose(scores.negative).threshold) for tau in taus]
 
 
 STRATEGIES["train"] = Strategy(train_quantile, promises=lambda plan: False)
