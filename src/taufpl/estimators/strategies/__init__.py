@@ -4,20 +4,24 @@ A strategy is written once, for rows wherever they are: it sees a `Table`, and a
 tables and scores others. It returns one or more models, whose mean score counts, and a threshold on that mean for each
 tolerance. The evidence for it rests on negatives that the model that scored them had not seen.
 
-To add a strategy, write it in a file of its own that enters it in `STRATEGIES`, import that file here, and name it in
-`_choices.THRESHOLDS`: the parameter `threshold` of all classifiers, fitted scorers and the command take it from there.
+To add a strategy, write it in `_ways.py`, which enters it in `STRATEGIES`, and name it in `_choices.THRESHOLDS`: the
+parameter `threshold` of all classifiers, fitted scorers and the command take it from there.
 """
 
-# isort: off
-from taufpl.estimators.strategies._base import STRATEGIES, Fitter, LinearFitter, Outcome, Plan, Strategy
-from taufpl.estimators.strategies._base import check_segment_strategy, choose_strategy, most_held_out, span_of
-
-# In the order in which users read of them.
-from taufpl.estimators.strategies._other_tolerances import at_other_tolerances
-from taufpl.estimators.strategies._limits import Limits, limits_of
-from taufpl.estimators.strategies._hold_out import held_out_size, hold_out_rows, snapped
-from taufpl.estimators.strategies import _cross_fit, _out_of_bootstrap, _train_quantile  # noqa: F401
-# isort: on
+from taufpl.estimators.strategies._base import (
+    STRATEGIES,
+    Fitter,
+    LinearFitter,
+    Outcome,
+    Plan,
+    Strategy,
+    check_segment_strategy,
+    choose_strategy,
+    most_held_out,
+    span_of,
+)
+from taufpl.estimators.strategies._limits import Limits, at_other_tolerances, limits_of
+from taufpl.estimators.strategies._ways import held_out_size, hold_out_rows, snapped
 
 __all__ = [
     "STRATEGIES",

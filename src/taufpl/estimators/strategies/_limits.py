@@ -1,10 +1,12 @@
-"""Limits that held-out negatives choose thresholds for: tolerances of all rows, or those of segments."""
+"""Limits that held-out negatives choose thresholds for: tolerances of all rows, those of segments, and others."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,16 +16,58 @@ from taufpl._types import Labels, RowIndices
 from taufpl._warnings import warn_user
 from taufpl.estimators._table import COARSE, Rounding, Scores, Table
 from taufpl.estimators.strategies._base import Outcome, Plan
-from taufpl.estimators.strategies._other_tolerances import keep_other_evidence, other_evidence
 from taufpl.thresholding import (
     ArraySample,
     Evidence,
     NegativeSequence,
+    Sample,
     SegmentDivision,
     SegmentThresholds,
     no_alarms,
     split_by_code,
 )
+
+
+@dataclass(slots=True)
+class OtherTolerances:
+    """Tolerances to look at, and the evidence of the last fit at each; none where its threshold was not by "np"."""
+
+    taus: tuple[float, ...]
+    evidence: tuple[Evidence, ...] = ()
+
+
+_asked: ContextVar[OtherTolerances | None] = ContextVar("other_tolerances", default=None)
+
+
+@contextmanager
+def at_other_tolerances(taus: Sequence[float]) -> Iterator[OtherTolerances]:
+    """Let fits in this context tell the evidence at these tolerances, too."""
+    asked = OtherTolerances(tuple(taus))
+    token = _asked.set(asked)
+    try:
+        yield asked
+    finally:
+        _asked.reset(token)
+
+
+def other_evidence(negative: Sample, rule: Any) -> tuple[Evidence, ...]:
+    """Evidence at the tolerances that are asked for, each chosen alone by the rule of a fit.
+
+    Thresholds are infinite where there are too few negatives.
+    """
+    asked = _asked.get()
+    if asked is None:
+        return ()
+    rules = (replace(rule, taus=(tau,), insufficient="infinite") for tau in asked.taus)
+    return tuple(each for alone in rules for each in alone.choose_all(negative))
+
+
+def keep_other_evidence(evidence: tuple[Evidence, ...]) -> None:
+    """Hand the evidence to whoever asked for it."""
+    asked = _asked.get()
+    if asked is not None:
+        asked.evidence = evidence
+
 
 # Scores that are rounded by this many times their spread are constant.
 _CONSTANT = 16.0
