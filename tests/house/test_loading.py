@@ -11,7 +11,7 @@ import pytest
 import taufpl
 from taufpl import _choices
 from taufpl.cli import commands
-from taufpl.estimators.screening import EFFORTS
+from taufpl.estimators import EFFORTS
 from taufpl.estimators.strategies import STRATEGIES
 from taufpl.experiments import EXPERIMENTS
 

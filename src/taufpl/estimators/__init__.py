@@ -29,19 +29,15 @@ from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
 from taufpl.estimators._score_screen import ScoreScreen
 from taufpl.estimators._scorer_classifier import ScorerClassifier
+from taufpl.estimators._screening import ScreeningClassifier
 from taufpl.estimators._search import reg_grid
 from taufpl.estimators._segments import labels_of_rows as labels_of_rows
+from taufpl.estimators._stack import EFFORTS as EFFORTS, StackedScorer, StackMember, Standing, ranked as ranked
 from taufpl.estimators._steps import last_step, steps_and_last, transformed, wrapped_head as wrapped_head
 from taufpl.estimators._table import score_rounding
 from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold as next_threshold
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
-from taufpl.estimators.screening import (
-    ScreeningClassifier,
-    StackedScorer as StackedScorer,
-    StackMember as StackMember,
-    Standing as Standing,
-)
 
 __all__ = [
     "REG_CONSTRAINT",

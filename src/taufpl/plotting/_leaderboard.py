@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from taufpl.estimators.screening import ranked
+from taufpl.estimators import ranked
 from taufpl.plotting import style
 from taufpl.plotting._display import PanelDisplay
 

@@ -30,7 +30,7 @@ from xgboost.dask import DaskXGBClassifier
 
 from dask_cases import await_two_workers, client_of, tasks_left
 from taufpl import NeymanPearsonClassifier, ScreeningClassifier
-from taufpl.estimators.screening import EFFORTS
+from taufpl.estimators import EFFORTS
 from taufpl.exceptions import LostWorkerError
 from taufpl.persistence import load_model, save_model
 

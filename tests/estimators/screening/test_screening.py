@@ -22,8 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from taufpl import ScreeningClassifier
-from taufpl.estimators import ArrayTable, watching
-from taufpl.estimators.screening import EFFORTS, StackedScorer
+from taufpl.estimators import EFFORTS, ArrayTable, StackedScorer, watching
 from taufpl.exceptions import PositiveLabelWarning, TooFewNegativesWarning
 from taufpl.preprocessing import TableEncoder
 

@@ -1,9 +1,11 @@
-"""The best scorer for a tolerance that can be found without help, under the guarantee."""
+"""ScreeningClassifier: scorers of several families, joined by a stack, under a tolerance."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from html import escape
+from math import isnan
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,19 +13,132 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taufpl._sklearn import Interval, fit_context
-from taufpl._types import RowIndices
+from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
+from taufpl.estimators._clone_fitter import CloneFitter
 from taufpl.estimators._predictions import indexed
 from taufpl.estimators._reading import in_memory, make_table, read_units, split_labels
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
+from taufpl.estimators._stack import StackedScorer, Standing, leaderboard_frame, ranked
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
-from taufpl.estimators.screening._fitter import StackFitter
-from taufpl.estimators.screening._importances import permutation_importances
-from taufpl.estimators.screening._leaderboard import leaderboard_frame
-from taufpl.estimators.screening._stack import StackedScorer
-from taufpl.estimators.screening._summary import summary_of
 from taufpl.operators import is_foreign_array
+from taufpl.thresholding import Evidence, SegmentThresholds, shown_names, top_threshold
+
+# Rows that are scored for all columns together, the fewest positives of a fold that are scored for each, and how many
+# values are held at a time.
+_MOST_ROWS = 10_000
+_FEWEST = 10
+_MOST_VALUES = 10_000_000
+
+
+def permutation_importances(scorer: StackedScorer, table: ArrayTable, level: float) -> Vector | None:
+    """Recall lost for each column of X whose values are drawn from random rows instead.
+
+    Rows of a fold are scored by the part of the stack that has not seen them, and the threshold leaves a share `level`
+    of the negatives of the fold above it. None for wide sparse rows, and where nothing can be left out.
+    """
+    if not scorer.encoder_.columns_:
+        return None
+    encoded = scorer.encoded_table(table)
+    division, columns = scorer.first_division(encoded), np.unique(scorer.encoder_.sources_)
+    if len(division) < 2:
+        return None
+    Z, is_positive, rng = encoded.X, encoded.is_positive, np.random.default_rng(scorer.seed_)
+    most = max(_FEWEST, _MOST_ROWS // (len(division) * columns.size))
+    lost, n_scored = np.zeros(scorer.encoder_.n_features_in_), 0
+    for fold, held_out in enumerate(division):
+        part, own = scorer.of_fold(fold), Z[held_out]
+        scores, is_own_positive = part.encoded_scores(own), is_positive[held_out]
+        threshold = top_threshold(scores[~is_own_positive], level)
+        drawn = rng.permutation(np.flatnonzero(is_own_positive))[:most]
+        n_scored += drawn.size
+        # Columns are scored together: a call of a forest costs as much as hundreds of rows.
+        for some in np.array_split(columns, math.ceil(drawn.size * columns.size * Z.shape[1] / _MOST_VALUES)):
+            changed = [_with_others(own, drawn, scorer.encoder_.sources_ == column, rng) for column in some]
+            caught = part.encoded_scores(np.concatenate(changed)).reshape(some.size, -1) > threshold
+            lost[some] += np.sum(scores[drawn] > threshold) - caught.sum(axis=1)
+    return lost / max(1, n_scored)
+
+
+def _with_others(Z: Matrix, rows: RowIndices, features: Mask, rng: np.random.Generator) -> Matrix:
+    """Some rows, whose values of some features are those of random rows."""
+    changed = Z[rows]
+    changed[:, features] = Z[rng.integers(0, len(Z), rows.size)][:, features]
+    return changed
+
+
+class StackFitter(CloneFitter):
+    """Fits stacks, which remember the rows that they were fitted on."""
+
+    def fit(self, table: Any, near: Any = None) -> Any:
+        """Fit a stack."""
+        model = super().fit(table, near)
+        if table.in_memory:
+            model.training_rows_ = table.rows
+        return model
+
+    def unseen_parts(self, model: StackedScorer, train: Any) -> list[tuple[Any, Any]] | None:
+        """The part of the stack without a fold, with the positives of the fold, one of each group or set of copies.
+
+        A stack of remote rows has no folds.
+        """
+        if not train.in_memory:
+            return None
+        encoded = model.encoded_table(train)
+        division = model.first_division(encoded)
+        if len(division) < 2:
+            return None
+        drawn = encoded.units.one_each(encoded.positive_rows, model.seed_)
+        own = [np.intersect1d(fold, drawn, assume_unique=True) for fold in division]
+        return [(model.of_fold(fold), train.part(train.rows[places])) for fold, places in enumerate(own) if places.size]
+
+
+def summary_of(screen: Any) -> str:
+    """The promise and the recall for each tolerance, then the leaderboard, as lines of text."""
+    if screen.segments_ is not None:
+        lines = _segment_lines(screen.segments_, screen.strategy_)
+    else:
+        evidence = screen.evidence_ if isinstance(screen.evidence_, tuple) else (screen.evidence_,)
+        lines = [line for each in evidence for line in (_promise(each, screen.strategy_), _recall(each))]
+    standings = ranked(screen.estimator_.standings_)
+    width = max(len(each.candidate) for each in standings)
+    lines.append(f"{'candidate':{width}}  {f'recall at {100 * min(screen._taus()):.4g} % FPR':20}  weight  seconds")
+    return "\n".join(f"  {line}" for line in [*lines, *(_row(each, width) for each in standings)])
+
+
+def _segment_lines(segments: SegmentThresholds, strategy: str) -> list[str]:
+    """The promise and the recall of every limit, and which segments have none."""
+    lines = [
+        f"{name}: {_promise(each, strategy)}; {_recall(each)}"
+        for name, each in zip(segments.limits, segments.evidence, strict=True)
+    ]
+    if segments.unproven:
+        lines.append(f"not proven, with the strictest threshold: {shown_names(segments.unproven)}")
+    return lines
+
+
+def _promise(evidence: Evidence, strategy: str) -> str:
+    if evidence.guaranteed and evidence.delta is not None:
+        told = f"guaranteed with {100 * (1 - evidence.delta):.4g} % confidence by {evidence.n_negative:,} negatives"
+    else:
+        told = f"aimed at by {strategy!r}, not proven"
+    return f"false alarms at most {100 * evidence.tau:.4g} %: {told}"
+
+
+def _recall(evidence: Evidence) -> str:
+    interval = evidence.tpr_interval
+    if interval is None or evidence.tpr_estimate is None:
+        return "recall not measured"
+    low, high = (100 * each for each in interval)
+    return f"recall {100 * evidence.tpr_estimate:.0f} % ({low:.0f} to {high:.0f} %)"
+
+
+def _row(standing: Standing, width: int) -> str:
+    share, low, high = (100 * each for each in (standing.recall, standing.recall_low, standing.recall_high))
+    weight = "" if standing.is_stack else f"{standing.weight:.2f}"
+    recall = "not measured".ljust(20) if isnan(share) else f"{share:3.0f} % ({low:3.0f} to {high:3.0f} %)"
+    return f"{standing.candidate:{width}}  {recall:20}  {weight:>6}  {standing.seconds:7.1f}"
 
 
 class ScreeningClassifier(ScorerClassifier):
@@ -207,7 +322,7 @@ n_features_in_, feature_names_in_
         return not is_foreign_array(X)
 
     def _check_remote(self, X: Any) -> None:
-        from taufpl.estimators.screening._cluster import check_cluster
+        from taufpl.estimators.remote._cluster import check_cluster
 
         check_cluster(self._scorer(0), X)
 

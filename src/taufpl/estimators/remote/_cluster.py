@@ -15,10 +15,8 @@ from taufpl._extras import install_command, require
 from taufpl.estimators._libraries import LIGHTGBM, XGBOOST, is_a, learns_on_cluster
 from taufpl.estimators._log_odds import log_odds
 from taufpl.estimators._progress import tell
+from taufpl.estimators._stack import EFFORTS, STACK, Candidate, StackMember, Standing, Task, find_candidates
 from taufpl.estimators.remote import BlockTable, ModelScore, RemoteLearner, fit_where_rows_are, remote_learner
-from taufpl.estimators.screening._candidates import EFFORTS, Candidate, Task, find_candidates
-from taufpl.estimators.screening._leaderboard import STACK, Standing
-from taufpl.estimators.screening._member import StackMember
 from taufpl.estimators.strategies import span_of
 
 _CLUSTER_BOOSTERS = ("lightgbm", "xgboost")
