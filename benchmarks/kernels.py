@@ -32,8 +32,7 @@ from sklearn.svm import SVC
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, TauFPLClassifier
 from taufpl.datasets import fetch_libsvm, load_spambase
 from taufpl.estimators import SolverChoice
-from taufpl.estimators.kernel._rows import Approximation, make_rows
-from taufpl.estimators.kernel._solve import solve_kernel_ranking
+from taufpl.estimators.kernel._solve import Approximation, make_rows, solve_kernel_ranking
 from taufpl.kernels import make_kernel, partial_cholesky
 from taufpl.metrics import tpr_at_fpr
 from taufpl.thresholding import top_threshold

@@ -4,9 +4,9 @@ from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._classifier import TauFPLClassifier
 from taufpl.estimators._clone_fitter import known_positive
 from taufpl.estimators._libraries import (
-    BOOSTERS as BOOSTERS,
-    library_of as library_of,
-    local_model as local_model,
+    BOOSTERS,
+    library_of,
+    local_model,
 )
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
@@ -18,12 +18,12 @@ from taufpl.estimators._linear import (
     train_threshold,
     warn_not_converged,
 )
-from taufpl.estimators._log_odds import LEAST_SHARE as LEAST_SHARE
-from taufpl.estimators._looks import share_of_delta as share_of_delta
+from taufpl.estimators._log_odds import LEAST_SHARE
+from taufpl.estimators._looks import share_of_delta
 from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
 from taufpl.estimators._path import TauPath, tau_path
 from taufpl.estimators._predictions import scores_of
-from taufpl.estimators._progress import Watcher as Watcher, steps_within as steps_within, watching as watching
+from taufpl.estimators._progress import Watcher, steps_within, watching
 from taufpl.estimators._ranker import TauFPLRanker
 from taufpl.estimators._ranker_cv import TauFPLRankerCV
 from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
@@ -31,15 +31,18 @@ from taufpl.estimators._score_screen import ScoreScreen
 from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._screening import ScreeningClassifier
 from taufpl.estimators._search import reg_grid
-from taufpl.estimators._segments import labels_of_rows as labels_of_rows
-from taufpl.estimators._stack import EFFORTS as EFFORTS, StackedScorer, StackMember, Standing, ranked as ranked
-from taufpl.estimators._steps import last_step, steps_and_last, transformed, wrapped_head as wrapped_head
+from taufpl.estimators._segments import labels_of_rows
+from taufpl.estimators._stack import EFFORTS, StackedScorer, StackMember, Standing, ranked
+from taufpl.estimators._steps import last_step, steps_and_last, transformed, wrapped_head
 from taufpl.estimators._table import score_rounding
-from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold as next_threshold
+from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
 
 __all__ = [
+    "BOOSTERS",
+    "EFFORTS",
+    "LEAST_SHARE",
     "REG_CONSTRAINT",
     "SOLVER_CONSTRAINTS",
     "TAU_CONSTRAINT",
@@ -54,23 +57,36 @@ __all__ = [
     "ScorerClassifier",
     "ScreeningClassifier",
     "SolverChoice",
+    "StackMember",
+    "StackedScorer",
+    "Standing",
     "TauFPLClassifier",
     "TauFPLRanker",
     "TauFPLRankerCV",
     "TauPath",
     "ThresholdedMixin",
     "TwoClasses",
+    "Watcher",
     "in_memory",
     "known_positive",
+    "labels_of_rows",
     "last_step",
+    "library_of",
+    "local_model",
+    "next_threshold",
+    "ranked",
     "reg_grid",
     "score_rounding",
     "scores_of",
+    "share_of_delta",
     "solve_ranking",
     "split_labels",
     "steps_and_last",
+    "steps_within",
     "tau_path",
     "train_threshold",
     "transformed",
     "warn_not_converged",
+    "watching",
+    "wrapped_head",
 ]

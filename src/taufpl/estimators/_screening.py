@@ -322,7 +322,7 @@ n_features_in_, feature_names_in_
         return not is_foreign_array(X)
 
     def _check_remote(self, X: Any) -> None:
-        from taufpl.estimators.remote._cluster import check_cluster
+        from taufpl.estimators.remote._learners import check_cluster
 
         check_cluster(self._scorer(0), X)
 

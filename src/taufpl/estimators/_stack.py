@@ -440,7 +440,7 @@ class StackedScorer(PredictionMixin, BaseEstimator):
 
     def _fit_table(self, table: Any) -> Self:
         """Fit on remote rows, with `classes_` and the names of columns set already."""
-        from taufpl.estimators.remote._cluster import fit_on_cluster
+        from taufpl.estimators.remote._learners import fit_on_cluster
 
         fit_on_cluster(self, table)
         return self

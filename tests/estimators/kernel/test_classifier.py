@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from density_cases import CASES, bayes_recall, draw, one_in_the_quick_run
 from taufpl import KernelTauFPLClassifier, KernelTauFPLRanker, NeymanPearsonClassifier
 from taufpl.estimators import watching
-from taufpl.estimators.kernel import _search as kernel_search
+from taufpl.estimators.kernel import _classifier as kernel_search
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr

@@ -15,8 +15,7 @@ from sklearn.utils import get_tags
 
 from density_cases import CASES, bayes_recall, draw, one_in_the_quick_run
 from taufpl import KernelTauFPLRanker, TauFPLRanker
-from taufpl.estimators.kernel._rows import Approximation, make_rows
-from taufpl.estimators.kernel._solve import left_out
+from taufpl.estimators.kernel._solve import Approximation, left_out, make_rows
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.kernels import make_kernel, score_sizes
 from taufpl.metrics import tpr_at_fpr

@@ -31,7 +31,7 @@ from taufpl import (
 from taufpl.estimators import SolverChoice, _search
 from taufpl.estimators._search import PaperFitter
 from taufpl.estimators.remote import BlockTable
-from taufpl.estimators.remote._divisions import HeldOut
+from taufpl.estimators.remote._table import HeldOut
 from taufpl.estimators.strategies import STRATEGIES, Plan
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LocalBlocks

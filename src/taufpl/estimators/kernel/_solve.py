@@ -1,15 +1,4 @@
-"""The ranking problem in the space of a kernel: its solution, the weights of the rows, a certificate for the kernel.
-
-With K = F F' + E, E >= 0, and a = (alpha, -beta) the dual weights of the rows::
-
-    P_exact(w) = P(w)                    for w in the span of the landmarks: its scores and its norm are the same
-    D_exact(alpha, beta) = D(alpha, beta) - a' E a / (2 m^2 reg)
-
-So the optimum of the exact kernel problem lies between D_exact of any feasible pair and P of the w that was found.
-a' E a is the squared length of a sum of vectors, which is at most the square of the sum of their lengths, and so it is
-for sums of groups of them: with groups g of rows, a' E a <= (sum_g sqrt(a_g' E a_g))^2. One group makes it exact;
-groups of one row take no more than the diagonal of E.
-"""
+"""The kernel ranking on landmarks: which rows become landmarks, the solution there, and its certificate."""
 
 from __future__ import annotations
 
@@ -18,14 +7,115 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from taufpl._types import RowIndices, Vector
+from taufpl._types import Matrix, RowIndices, Vector
 from taufpl.estimators._linear import SolverChoice, solve_ranking
 from taufpl.estimators._table import Ranking
-from taufpl.estimators.kernel._rows import Approximation, KernelRows, make_rows
-from taufpl.kernels import Kernel
-from taufpl.problem import Certificate, RankingProblem
+from taufpl.kernels import Kernel, LandmarkMap, PartialFactor, partial_cholesky
+from taufpl.operators import KnownGramOperator, Operator, as_operator
+from taufpl.problem import Certificate, RankingProblem, top_count
 from taufpl.solvers import Callback, Result, Status
+
+# Up to this many rows "auto" is exact.
+MOST_EXACT_ROWS = 2000
+# Landmarks where no number is given.
+USUAL_COMPONENTS = 500
+# With as many features as this share of the rows, systems of the rows with weight are smaller than those of features;
+# with few rows either is small, and the second way takes fewer steps.
+_MANY_FEATURES = 0.25
+_FEW_ROWS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """How the kernel matrix is represented: the parameters of that name of :class:`KernelTauFPLRanker`."""
+
+    mode: str = "auto"
+    n_components: int | None = None
+    pivoting: str = "random"
+    n_candidates: int | None = 20_000
+    tol: float = 1e-8
+    refine: bool = True
+
+    def is_exact(self, n_rows: int) -> bool:
+        """Whether all pivots are taken."""
+        if self.mode == "auto":
+            return self.n_components is None and n_rows <= MOST_EXACT_ROWS
+        return self.mode == "exact"
+
+    def n_landmarks(self, n_rows: int) -> int:
+        """Most landmarks of an approximation of low rank."""
+        return min(self.n_components or USUAL_COMPONENTS, n_rows)
+
+    def candidates(self, classes: tuple[RowIndices, RowIndices], rng: np.random.Generator) -> RowIndices:
+        """Rows among which landmarks are chosen: as many of either class, as far as there are, ascending.
+
+        Where positives are rare, landmarks by the error of all rows alone would leave most of them out, and what sets
+        them apart.
+        """
+        n_landmarks = self.n_landmarks(sum(rows.size for rows in classes))
+        count = max(min(rows.size for rows in classes), n_landmarks)
+        if self.n_candidates is not None:
+            count = min(count, max(self.n_candidates, n_landmarks) // 2 + 1)
+        parts = [rows if rows.size <= count else rng.choice(rows, count, replace=False) for rows in classes]
+        return np.sort(np.concatenate(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRows:
+    """Training rows X (or their precomputed kernel matrix) with the features F that a kernel gives them.
+
+    F is the operator, of shape (n, r). The pivots are the landmarks among the rows, the lower triangle their rows of F.
+    The residual is the diagonal of E; it is rounding if the features are exact. The trace is that of K.
+    """
+
+    kernel: Kernel
+    X: Any
+    operator: Operator
+    pivots: RowIndices
+    triangle: Matrix
+    residual: Vector
+    trace: float
+    exact: bool
+
+    def pose(self, classes: tuple[RowIndices, RowIndices], tau: float, reg: float) -> RankingProblem:
+        """The ranking problem on the features, with k = floor(tau n) + 1."""
+        return RankingProblem(self.operator, *classes, top_count(tau, classes[1].size), reg)
+
+    def weights(self, coef: Vector) -> Vector:
+        """Weights c with sum_i c_i k(x_i, x_j) = F_j w: zero but for the landmarks."""
+        weights = np.zeros(self.operator.shape[0])
+        weights[self.pivots] = solve_triangular(self.triangle, coef, lower=True, trans="T", check_finite=False)
+        return weights
+
+
+def make_rows(
+    kernel: Kernel, X: Any, how: Approximation, rng: np.random.Generator, candidates: RowIndices | None
+) -> KernelRows:
+    """Factor the kernel of all rows: with landmarks among the candidates, or, without candidates, exactly."""
+    n_rows = X.shape[0]
+    diagonal = kernel.diagonal(X)
+    if candidates is None:
+        chosen = partial_cholesky(kernel, X, n_rows, 0.0, "greedy", rng)
+        pivots, residual, operator = chosen.pivots, chosen.residual, _exact_operator(kernel, X, chosen)
+    else:
+        chosen = partial_cholesky(kernel, X, how.n_landmarks(n_rows), how.tol, how.pivoting, rng, candidates)
+        pivots, features, residual = candidates[chosen.pivots], chosen.factor, chosen.residual
+        if candidates.size < n_rows:
+            features, squares = LandmarkMap(kernel, kernel.points(X, pivots), chosen.triangle).features(X)
+            residual = diagonal - squares
+        operator = as_operator(features)
+    residual, trace = np.maximum(residual, 0.0), float(diagonal.sum())
+    return KernelRows(kernel, X, operator, pivots, chosen.triangle, residual, trace, exact=candidates is None)
+
+
+def _exact_operator(kernel: Kernel, X: Any, chosen: PartialFactor) -> Operator:
+    n_rows, rank = chosen.factor.shape
+    if n_rows <= _FEW_ROWS or rank < _MANY_FEATURES * n_rows:
+        return as_operator(chosen.factor)
+    return KnownGramOperator(chosen.factor, np.asarray(kernel.between(X), dtype=np.float64))
+
 
 # Values of the kernel that a certificate may take, and the largest group of rows.
 _MOST_VALUES = 50_000_000

@@ -13,12 +13,12 @@ from taufpl.estimators.rankings._gaussian_recall import (
     NegativeMoments as NegativeMoments,
     fit_gaussian_recall as fit_gaussian_recall,
 )
-from taufpl.estimators.rankings._newton_loss import (
+from taufpl.estimators.rankings._plain import (
     LOGISTIC as LOGISTIC,
     SQUARED_HINGE as SQUARED_HINGE,
     PenalisedLoss as PenalisedLoss,
+    constant_direction as constant_direction,
 )
-from taufpl.estimators.rankings._plain import constant_direction as constant_direction
 from taufpl.estimators.rankings._trimmed import (
     fit_trimmed as fit_trimmed,
     following_share as following_share,

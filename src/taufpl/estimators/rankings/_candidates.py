@@ -147,7 +147,7 @@ def _find(
 ) -> tuple[dict[Name, Vector], NegativeMoments]:
     """Candidates on a copy of these rows of X in some units, positives first; on remote rows where these are."""
     if not isinstance(table, ArrayTable):
-        from taufpl.estimators.rankings.remote import find_block_candidates
+        from taufpl.estimators.rankings._remote import find_block_candidates
 
         return find_block_candidates(table, tau, wanted)
     part, cut = table.X[table.by_class], table.n_positive

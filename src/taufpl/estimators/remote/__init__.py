@@ -7,9 +7,7 @@ from taufpl.estimators.remote._learners import (
     remote_learner,
     to_local,
 )
-from taufpl.estimators.remote._reading import check_header, open_scores, open_table
-from taufpl.estimators.remote._table import BlockTable, start_from
-from taufpl.estimators.remote._tasks import CLASSES
+from taufpl.estimators.remote._table import CLASSES, BlockTable, check_header, open_scores, open_table, start_from
 
 __all__ = [
     "CLASSES",

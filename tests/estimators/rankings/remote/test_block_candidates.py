@@ -11,7 +11,7 @@ from block_cases import strict_array, torch_tensor
 from recall_cases import TAU, partly_separable, pose
 from taufpl import TauFPLClassifier
 from taufpl.estimators.rankings import NegativeMoments, all_names, find_candidates
-from taufpl.estimators.rankings.remote import BlockLoss, MarginLoss, Spread, find_block_candidates
+from taufpl.estimators.rankings._remote import BlockLoss, MarginLoss, Spread, find_block_candidates
 from taufpl.estimators.remote import BlockTable
 from taufpl.operators import LocalBlocks, as_blocks
 from taufpl.operators.remote import divide
