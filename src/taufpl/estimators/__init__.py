@@ -2,12 +2,6 @@
 
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._classifier import TauFPLClassifier
-from taufpl.estimators._clone_fitter import known_positive
-from taufpl.estimators._libraries import (
-    BOOSTERS,
-    library_of,
-    local_model,
-)
 from taufpl.estimators._linear import (
     REG_CONSTRAINT,
     SOLVER_CONSTRAINTS,
@@ -18,24 +12,27 @@ from taufpl.estimators._linear import (
     train_threshold,
     warn_not_converged,
 )
-from taufpl.estimators._log_odds import LEAST_SHARE
-from taufpl.estimators._looks import share_of_delta
-from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier
-from taufpl.estimators._path import TauPath, tau_path
-from taufpl.estimators._predictions import scores_of
+from taufpl.estimators._neyman_pearson import NeymanPearsonClassifier, ScorerClassifier, known_positive
+from taufpl.estimators._predictions import (
+    BOOSTERS,
+    LEAST_SHARE,
+    last_step,
+    library_of,
+    local_model,
+    scores_of,
+    steps_and_last,
+    transformed,
+    wrapped_head,
+)
 from taufpl.estimators._progress import Watcher, steps_within, watching
-from taufpl.estimators._ranker import TauFPLRanker
-from taufpl.estimators._ranker_cv import TauFPLRankerCV
-from taufpl.estimators._reading import TwoClasses, in_memory, split_labels
+from taufpl.estimators._ranker import TauFPLRanker, TauFPLRankerCV, TauPath, tau_path
+from taufpl.estimators._reading import TwoClasses, in_memory, labels_of_rows, split_labels
 from taufpl.estimators._score_screen import ScoreScreen
-from taufpl.estimators._scorer_classifier import ScorerClassifier
 from taufpl.estimators._screening import ScreeningClassifier
 from taufpl.estimators._search import reg_grid
-from taufpl.estimators._segments import labels_of_rows
 from taufpl.estimators._stack import EFFORTS, StackedScorer, StackMember, Standing, ranked
-from taufpl.estimators._steps import last_step, steps_and_last, transformed, wrapped_head
 from taufpl.estimators._table import score_rounding
-from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold
+from taufpl.estimators._thresholded import ThresholdedMixin, next_threshold, share_of_delta
 from taufpl.estimators.kernel import KernelScorer, KernelTauFPLClassifier, KernelTauFPLRanker
 from taufpl.estimators.rankings import AutoFitter
 

@@ -22,9 +22,8 @@ from taufpl.estimators._linear import (
 from taufpl.estimators._predictions import decisions_of, finite, linear_scores
 from taufpl.estimators._reading import follow, make_table
 from taufpl.estimators._search import PaperFitter
-from taufpl.estimators._segmented import SEGMENT_CONSTRAINT, SegmentedMixin
 from taufpl.estimators._table import Table
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
+from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, SegmentedMixin, forget
 from taufpl.estimators.rankings import AutoFitter
 from taufpl.estimators.strategies import Outcome, Plan
 

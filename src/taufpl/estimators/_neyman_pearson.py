@@ -1,4 +1,4 @@
-"""Any scorer under a tolerance."""
+"""A threshold with a promise on the score of any scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -9,40 +9,288 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MetaEstimatorMixin, is_outlier_detector
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_outlier_detector
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, get_routing_for_object, process_routing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from taufpl._sklearn import (
+    BaseSearchCV,
     HasMethods,
     Interval,
     StrOptions,
+    check_method_params,
     check_sample_weight,
     fit_context,
     routing_enabled,
+    safe_indexing,
 )
-from taufpl._types import Array, RowIndices
+from taufpl._types import Array, Mask, RowIndices, Vector
+from taufpl._warnings import warn_user
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._clone_fitter import (
-    CloneFitter,
-    find_own,
-    refuse_pairwise,
-    wanted_positive,
-    without_weightless,
-)
-from taufpl.estimators._libraries import local_model, refuse_memory
 from taufpl.estimators._linear import LinearScorer
-from taufpl.estimators._predictions import indexed, scores_of
-from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, split_labels
-from taufpl.estimators._scorer_classifier import ScorerClassifier
-from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
-from taufpl.estimators._steps import was_fitted_before
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS
-from taufpl.estimators.strategies import Plan
-from taufpl.operators import is_foreign_array, to_numpy
+from taufpl.estimators._predictions import (
+    PredictionMixin,
+    above_each,
+    batch_caveat,
+    decisions_of,
+    indexed,
+    last_step,
+    local_model,
+    mean_scores,
+    refuse_memory,
+    scores_of,
+    some_rows,
+    steps_and_last,
+    was_fitted_before,
+)
+from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, score_table, split_labels
+from taufpl.estimators._table import Scores, score_rounding
+from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, SegmentedMixin, forget
+from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, limits_of
+from taufpl.operators import is_foreign_array, is_remote, to_numpy
 from taufpl.preprocessing import without_unseen_warnings
+
+# Labels that a classifier for 0 and 1 takes as they are.
+_CODED = ([0, 1], [1, 0])
+
+
+class CloneFitter(Fitter):
+    """Fits clones of a scikit-learn classifier, or of an outlier detector, which sees negatives only.
+
+    A classifier that refuses the labels is given 0 for negatives and 1 for positives.
+    """
+
+    def __init__(self, estimator: Any, classes: Array) -> None:
+        self.estimator, self.classes = estimator, classes
+        self.learns_from_positives = not is_outlier_detector(estimator)
+
+    def prepare(self, table: Any) -> None:
+        """Choose nothing beforehand."""
+
+    def fit(self, table: Any, near: Any = None) -> Any:
+        """Fit a clone."""
+        if not table.in_memory:
+            return table.fit_clone(self._clone(), self.classes)
+        if not self.learns_from_positives:
+            return self._fit(table.negatives(), self.classes)
+        if find_own(self.estimator) is not None or self.classes.tolist() in _CODED:
+            return self._fit(table, self.classes)
+        # Nothing tells which classifiers take 0 and 1 alone, as XGBoost does, but that they refuse other labels.
+        try:
+            return self._fit(table, self.classes)
+        except (TypeError, ValueError) as refusal:
+            try:
+                return self._fit(table, np.arange(2))
+            except Exception:
+                raise refusal from None
+
+    def _clone(self) -> Any:
+        """A clone; an estimator of this package is told which label is positive, or it would rank the other class."""
+        model = clone(self.estimator)
+        own = find_own(model)
+        if own is not None and own.pos_label is None:
+            own.set_params(pos_label=self.classes.tolist()[1])
+        return model
+
+    def _fit(self, table: ArrayTable, classes: Array) -> Any:
+        model, rows = self._clone(), table.rows
+        params = {**check_method_params(table.X, table.params, indices=rows), **self._groups_for(model, table)}
+        with without_unseen_warnings:
+            return model.fit(safe_indexing(table.X, rows), classes[table.is_positive.astype(np.intp)], **params)
+
+    def _groups_for(self, model: Any, table: ArrayTable) -> dict[str, Any]:
+        """The groups of these rows under the name by which an estimator of this package that searches gets them."""
+        last, groups = last_step(model), table.units.groups
+        if groups is None or not has_fit_parameter(last, "groups") or not isinstance(last, PredictionMixin):
+            return {}
+        name = "groups"
+        if last is not model and routing_enabled():
+            last.set_fit_request(groups=True)
+        elif last is not model:
+            name = f"{model.steps[-1][0]}__groups"
+        return {name: groups[table.rows]}
+
+    def scores(self, model: Any, table: Any) -> Scores:
+        """Higher for the positive class."""
+        positive = known_positive(model, self.classes)
+        if not table.in_memory:
+            return with_model_rounding(table.scores_by(model, positive), model)
+        rows = safe_indexing(table.X, table.by_class)
+        with without_unseen_warnings:
+            return with_model_rounding(table.with_scores(scores_of(model, rows, positive)), model)
+
+    def is_linear(self, model: Any) -> bool:
+        """Whether the last step has coefficients; probabilities are not linear even then."""
+        return hasattr(model, "decision_function") and hasattr(last_step(model), "coef_")
+
+    def has_scale(self, model: Any) -> bool:
+        """Not if scores are linear: shrinkage makes those of fewer rows smaller."""
+        return not self.is_linear(model)
+
+
+def with_model_rounding(scores: Any, model: Any) -> Any:
+    """Scores by a model, with their rounding: a large intercept may hide terms that cancel in them."""
+    last = steps_and_last(model)[1]
+    scale = max(abs(end) for sample in (scores.negative, scores.positive) if sample.size for end in sample.ends())
+    hidden = float(np.max(np.abs(to_numpy(getattr(last, "intercept_", 0.0))), initial=0.0))
+    dtype = np.float32 if to_numpy(getattr(last, "coef_", 0.0)).dtype == np.float32 else np.float64
+    return scores.with_rounding(score_rounding(scale + hidden, dtype), hidden if hasattr(last, "coef_") else None)
+
+
+def find_own(model: Any) -> Any:
+    """The estimator of this package that a pipeline, a search or a freezer ends in, or that the model is; or None."""
+    while True:
+        if isinstance(model, Pipeline):
+            model = last_step(model)
+        elif isinstance(model, BaseSearchCV | FrozenEstimator):
+            model = model.estimator
+        else:
+            return model if isinstance(model, PredictionMixin) else None
+
+
+def wanted_positive(estimator: Any, pos_label: Any) -> Any:
+    """The label that is to be positive: the one given, else that of an estimator of this package, else None."""
+    wanted = getattr(find_own(estimator), "pos_label", None)
+    if pos_label is None:
+        return wanted
+    if wanted is not None and wanted != pos_label:
+        raise ValueError(
+            f"pos_label of the estimator is {wanted!r}, but positives are {pos_label!r} here. "
+            "Give the same pos_label to both."
+        )
+    return pos_label
+
+
+def known_positive(model: Any, classes: Array) -> Any:
+    """What a fitted scorer calls the second of the two classes: 1 where it was given 0 and 1 in place of them."""
+    known = getattr(model, "classes_", None)
+    is_coded = known is not None and set(to_numpy(known).tolist()) == {0, 1} != set(to_numpy(classes).tolist())
+    return 1 if is_coded else classes[1]
+
+
+def refuse_pairwise(estimator: Any) -> None:
+    """A matrix of pairs has a column for each row: models on some of the rows would need other columns later."""
+    if get_tags(estimator).input_tags.pairwise:
+        raise ValueError(
+            f"{type(estimator).__name__} takes a matrix of k(x_i, x_j), whose columns would have to be cut too. "
+            'Take KernelTauFPLClassifier(kernel="precomputed", threshold="np"), which does that; or fit the estimator '
+            "first and give it with cv='prefit', and k of other rows with those that it was fitted on."
+        )
+
+
+def without_weightless(
+    X: Any, y: Array, own: dict[str, Any], params: dict[str, Any]
+) -> tuple[Any, Array, dict[str, Any], dict[str, Any]]:
+    """Drop rows whose sample_weight is 0: they must not choose a threshold either."""
+    # Under its own name, or under that of a step of a pipeline.
+    given = [each for name, each in params.items() if name.split("__")[-1] == "sample_weight" and each is not None]
+    if not given:
+        return X, y, own, params
+    weights = check_sample_weight(given[0], X, ensure_non_negative=True)
+    rows = np.flatnonzero(weights > 0)
+    if rows.size == len(weights):
+        return X, y, own, params
+    if len(np.unique(y[rows])) < 2:
+        raise ValueError(
+            f"sample_weight must leave rows of both classes: {len(rows)} rows have a positive weight, all of one class."
+        )
+    cut = [check_method_params(X, each, indices=rows) for each in (own, params)]
+    return safe_indexing(X, rows), y[rows], cut[0], cut[1]
+
+
+class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
+    """A threshold on the mean score of fitted scorers, `estimators_`, for all rows or for each segment."""
+
+    estimators_: list[Any]
+
+    def _keep_outcome(self, outcome: Outcome, X: Any) -> Self:
+        self.estimators_ = list(outcome.models)
+        self.estimator_ = self.estimators_[0]
+        forget(self, "n_features_in_", "feature_names_in_")
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        self._keep_evidence(self._looked_at(outcome, X), X)
+        return self
+
+    def _looked_at(self, outcome: Outcome, X: Any) -> Outcome:
+        limits = outcome.evidence if outcome.segments is None else outcome.segments.evidence
+        if is_remote(X) or not any(each.guaranteed for each in limits):
+            return outcome
+        rows = some_rows(X)
+        with without_unseen_warnings:
+            found = [batch_caveat("scores", self._raw_scores, rows, outcome.rounding.sums)]
+        segments = getattr(self, "segments", None)
+        if callable(segments):
+            found.append(batch_caveat("segments", lambda some: np.asarray(segments(some)), rows))
+        for caveat in filter(None, found):
+            warn_user(
+                f"{caveat}: the proof of the threshold needs a function of the row alone, and nothing is guaranteed. "
+                "What looks at all rows of a call, such as a scaling to their range, must be learned in fit.",
+                UserWarning,
+            )
+            outcome = outcome.without_guarantee(caveat)
+        return outcome
+
+    def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any, plan: Plan, scorer: Any = None) -> Outcome:
+        """Thresholds on the scores of rows that the scorer has not seen; scores without a scorer are not rounded."""
+        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
+        if (self.threshold, self.insufficient) == ("auto", "raise") and plan.segments is None:
+            # There is nothing to fall back on but the largest score, with a warning.
+            plan = replace(plan, insufficient="largest")
+        with score_table(self, raw, X, y, groups, plan) as (table, scores):
+            scores = scores if scorer is None else with_model_rounding(scores, scorer)
+            chosen = STRATEGIES[self.strategy_].calibrate(scores, plan)
+            return limits_of(plan, table).calibrate(table, scores, chosen)
+
+    def _raw_scores(self, X: Any) -> Any:
+        def scored(model: Any) -> Any:
+            return scores_of(model, X, known_positive(model, self.classes_))
+
+        first = scored(self.estimators_[0])
+        with without_unseen_warnings:  # the others would say nearly the same again
+            return mean_scores([first, *map(scored, self.estimators_[1:])])
+
+    def decision_function(self, X: Any, segments: Any = None) -> Vector:
+        """Score minus threshold, positive exactly where `predict` says positive.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+        segments : array-like of shape (n_samples,), default=None
+            The segment of each row, where limits are by segment and the parameter `segments` names no column of X.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        threshold = self._threshold_of(X, segments)
+        return decisions_of(self._raw_scores(X), threshold)
+
+    def decide(self, X: Any, segments: Any = None) -> Mask:
+        """Whether each row is positive at each tolerance, in the order of `tau`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
+        segments : array-like of shape (n_samples,), default=None
+            As in `decision_function`.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples, n_taus)
+            With limits by segment there is one column.
+        """
+        check_is_fitted(self)
+        threshold = self._threshold_of(X, segments)
+        if self.segments_ is None:
+            return above_each(self._raw_scores(X), self.thresholds_)
+        above: Mask = self._raw_scores(X) > threshold
+        return above[:, np.newaxis]
 
 
 class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):

@@ -1,25 +1,195 @@
-"""Scores and labels where the rows are: in memory, or as lazy as a dask collection, or on the device of a tensor."""
+"""Scores and labels where the rows are, and what scores them: steps of pipelines, estimators of other libraries."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import ClassifierMixin, is_outlier_detector
+from sklearn.base import BaseEstimator, ClassifierMixin, is_outlier_detector
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.utils import indexable
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
 
-from taufpl._sklearn import check_y, num_samples, safe_indexing
+from taufpl._sklearn import BaseSearchCV, check_y, is_fitted, num_samples, safe_indexing
 from taufpl._types import Array, Vector
-from taufpl.estimators._libraries import XGBOOST, is_a, library_of
-from taufpl.estimators._log_odds import log_odds
-from taufpl.estimators._steps import steps_and_last
 from taufpl.operators import as_operator, is_foreign_array, is_remote, like, to_numpy
+from taufpl.thresholding import FIT, Evidence
+
+# Probabilities below this count as this.
+LEAST_SHARE = float(np.finfo(np.float64).eps)
+# What makes `predict` give log-odds, by the library of the classifier: probabilities of XGBoost are in single precision
+# and tie near 1, where a small tolerance looks.
+_RAW: dict[str, dict[str, Any]] = {
+    "lightgbm": {"raw_score": True},
+    "xgboost": {"output_margin": True},
+    "catboost": {"prediction_type": "RawFormulaVal"},
+}
+
+
+def log_odds(model: Any, X: Any) -> Vector:
+    """Log-odds of label 1 by a classifier that was fitted on the labels 0 and 1, or what it decides by.
+
+    A forest of T trees of which a share p votes for 1 has log((p T + 1/2) / ((1 - p) T + 1/2)), which is finite.
+    """
+    steps, model = steps_and_last(model)
+    X, library = transformed(steps, X), library_of(model)
+    if library in _RAW:
+        return np.asarray(model.predict(X, **_RAW[library]), dtype=np.float64).ravel()
+    if isinstance(model, RandomForestClassifier | ExtraTreesClassifier):
+        votes = len(model.estimators_) * model.predict_proba(X)
+        return np.log((votes[:, 1] + 0.5) / (votes[:, 0] + 0.5))
+    if hasattr(model, "decision_function"):
+        return np.asarray(model.decision_function(X), dtype=np.float64)
+    shares = np.clip(np.asarray(model.predict_proba(X), dtype=np.float64), LEAST_SHARE, 1.0)
+    return np.log(shares[:, 1] / shares[:, 0])
+
+
+LIGHTGBM = ("lightgbm.sklearn", "LGBMClassifier")
+XGBOOST = ("xgboost.sklearn", "XGBClassifier")
+BOOSTERS = (LIGHTGBM, XGBOOST, ("xgboost.sklearn", "XGBRFClassifier"), ("catboost.core", "CatBoostClassifier"))
+DASK_XGBOOST = ("xgboost.dask", "DaskXGBClassifier")
+DASK_LIGHTGBM = ("lightgbm.dask", "DaskLGBMClassifier")
+
+
+def is_a(model: Any, *names: tuple[str, str]) -> bool:
+    """Whether the class of a model, or one that it is derived from, has one of these names in its module."""
+    return any((kind.__module__, kind.__name__) in names for kind in type(model).__mro__)
+
+
+def library_of(model: Any) -> str:
+    """The package whose `predict` a model has: a class derived from one of a library may have its own."""
+    return getattr(getattr(type(model), "predict", None), "__module__", "").partition(".")[0]
+
+
+def learns_on_cluster(model: Any) -> bool:
+    """Whether a classifier takes Dask collections alone."""
+    return is_a(model, DASK_XGBOOST, DASK_LIGHTGBM)
+
+
+def refuse_memory(model: Any) -> None:
+    """Refuse rows in memory for a classifier that takes Dask collections alone."""
+    if learns_on_cluster(model):
+        name = type(model).__name__
+        raise TypeError(
+            f"{name} takes Dask arrays and dataframes, and X is in memory. Take {name.removeprefix('Dask')} for it; or "
+            "make a Dask collection of X, with dask.array.from_array, say."
+        )
+
+
+def local_model(model: Any) -> Any:
+    """The classifier for rows in memory in place of one for clusters, fitted or not; any other as it is."""
+    if isinstance(model, FrozenEstimator):
+        inner = local_model(model.estimator)
+        return model if inner is model.estimator else FrozenEstimator(inner)
+    if not learns_on_cluster(model):
+        return model
+    from taufpl.estimators.remote import to_local
+
+    return to_local(model)
+
+
+def last_step(model: Any) -> Any:
+    """The model itself, or the last step of a pipeline."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def steps_and_last(model: Any) -> tuple[tuple[Any, ...], Any]:
+    """The fitted transformers before the last estimator of pipelines, searches and freezers, and that estimator."""
+    steps: tuple[Any, ...] = ()
+    while True:
+        if isinstance(model, Pipeline):
+            steps += tuple(step for _, step in model.steps[:-1])
+            model = model.steps[-1][1]
+        elif isinstance(model, BaseSearchCV):
+            check_is_fitted(model)
+            model = model.best_estimator_
+        elif isinstance(model, FrozenEstimator):
+            model = model.estimator
+        else:
+            return steps, model
+
+
+def transformed(steps: tuple[Any, ...], X: Any) -> Any:
+    """Rows after fitted steps; "passthrough" and samplers, which change rows of a fit alone, have no `transform`."""
+    for step in steps:
+        X = step.transform(X) if hasattr(step, "transform") else X
+    return X
+
+
+def wrapped_head(model: Any) -> Any:
+    """The last estimator of pipelines, searches and freezers, with what these leave of its evidence.
+
+    It is a copy where they void the guarantee, which the estimator itself cannot know.
+    """
+    _, head = steps_and_last(model)
+    # A threshold that was proven anew rests on rows that came after the wrapping.
+    is_anew = any(each.event != FIT and each.delta_spent > 0 for each in getattr(head, "threshold_history_", ()))
+    caveats = _wrapping_caveats(model) if hasattr(head, "evidence_") and not is_anew else []
+    if not caveats:
+        return head
+
+    def void(evidence: Evidence) -> Evidence:
+        return evidence.without_guarantee(*caveats)
+
+    told, evidence = copy(head), head.evidence_
+    told.evidence_ = tuple(map(void, evidence)) if isinstance(evidence, tuple) else void(evidence)
+    if head.segments_ is not None:
+        told.segments_ = head.segments_.with_evidence(void)
+    return told
+
+
+def _wrapping_caveats(model: Any) -> list[str]:
+    """Why a threshold is not proven for the pipelines and searches around its estimator."""
+    found: list[str] = []
+    while True:
+        if isinstance(model, Pipeline):
+            learned = [type(step).__name__ for _, step in model.steps[:-1] if _has_learned(step)]
+            model = model.steps[-1][1]
+            if learned and not getattr(steps_and_last(model)[1], "_steps_divided", False):
+                found.append(
+                    f"{', '.join(learned)} before the classifier learned outside of it, and whether from negatives "
+                    "that choose the threshold cannot be told"
+                )
+        elif isinstance(model, BaseSearchCV):
+            n_candidates = len(model.cv_results_["params"])
+            model = model.best_estimator_
+            if n_candidates > 1:
+                found.append(
+                    f"a search around it chose among {n_candidates:,} candidates by rows that choose the threshold, too"
+                )
+        elif isinstance(model, FrozenEstimator):
+            model = model.estimator
+        else:
+            return found
+
+
+def _has_learned(step: Any) -> bool:
+    """Whether a fitted step of a pipeline holds what rows have taught it."""
+    if step is None or isinstance(step, str):
+        return False
+    if isinstance(step, FrozenEstimator):
+        return _has_learned(step.estimator)
+    for kind, name in ((Pipeline, "steps"), (FeatureUnion, "transformer_list"), (ColumnTransformer, "transformers_")):
+        if isinstance(step, kind):
+            return any(_has_learned(each) for _, each, *_ in getattr(step, name))
+    is_learner = not isinstance(step, BaseEstimator) or get_tags(step).requires_fit
+    return is_learner or any(map(was_fitted_before, step.get_params().values()))
+
+
+def was_fitted_before(part: Any) -> bool:
+    """Whether a parameter is a frozen estimator, or a method of a fitted one."""
+    owner = getattr(part, "__self__", None)
+    return isinstance(part, FrozenEstimator) or (isinstance(owner, BaseEstimator) and is_fitted(owner))
+
 
 _LARGEST = float(np.finfo(np.float64).max)
 # Differences between scores of the same rows that are rounding: a part of their span, and of their size in last digits.

@@ -1,14 +1,10 @@
-"""The data of a fit, read and checked: rows wherever they are, their classes, which belong together, when they came.
-
-A unit is what the guarantee counts: a row, or, where groups are given, all rows of a group. Units never lie on both
-sides of a division, and each gives the threshold one negative.
-"""
+"""The data of a fit, read and checked: rows wherever they are, classes, units, times and segments."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +13,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from taufpl._checks import near_or_all
 from taufpl._row_hashes import copies_among, is_missing
 from taufpl._sklearn import safe_indexing
 from taufpl._types import Array, Mask, RowIndices
@@ -24,6 +21,8 @@ from taufpl._warnings import warn_user
 from taufpl.estimators._table import Scores, Table
 from taufpl.exceptions import PositiveLabelWarning, RepeatedRowsWarning
 from taufpl.operators import is_foreign_array, is_remote, like, to_numpy
+from taufpl.preprocessing import column_at
+from taufpl.thresholding import level_codes, segment_tolerances
 
 # Arrays of a fitted linear model, which follow X where scikit-learn is told that they should.
 _FOLLOWING = ("coef_", "intercept_", "thresholds_")
@@ -356,3 +355,76 @@ def refuse_units(groups: Any, order: Any) -> None:
                 "yourself, fit a ranker on one part, and give it to NeymanPearsonClassifier(cv='prefit') with one "
                 "negative of each group of the other part."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class RowSegments:
+    """The segments of some rows by their codes, and the tolerance of each segment in the order of the codes.
+
+    `column` of X and `is_number` are as in :class:`taufpl.thresholding.SegmentThresholds`.
+    """
+
+    codes: RowIndices
+    taus: dict[str, float]
+    is_number: bool
+    column: str | int | None = None
+
+
+def labels_of_rows(source: Any, X: Any, given: Any) -> Any:
+    """The label of each row's segment: those given, else from the column or the function that `source` is; or None."""
+    if given is None and source is None:
+        return None
+    if is_remote(X):
+        raise TypeError(
+            "segments are for rows in memory, and X is remote. Fit the scorer on the remote rows, and choose its "
+            "thresholds by NeymanPearsonClassifier(scorer, cv='prefit') on a sample in memory, with segments."
+        )
+    if given is not None:
+        return given
+    labels = source(X) if callable(source) else _column(source, X)
+    if labels is None:
+        raise ValueError("the function that segments= is must give one label a row of X; got None.")
+    return labels
+
+
+def read_segments(labels: Any, tau: Any, n_rows: int, known: Sequence[str] = ()) -> RowSegments | None:
+    """Labels as codes, with the tolerance of every segment; None where there are no labels.
+
+    Segments that are `known` may have no row.
+    """
+    if labels is None:
+        if isinstance(tau, Mapping):
+            raise ValueError(
+                "tau has a tolerance for each segment, but nothing says of which segment a row is: name a column by "
+                "the parameter segments, or give segments= with the rows, one label a row."
+            )
+        return None
+    if np.ndim(tau):
+        raise ValueError(
+            f"tau must be a number, or have a number for each segment, where there are segments; got {tau!r}. Fit a "
+            "classifier for each tolerance."
+        )
+    found = level_codes(labels, "segments", n_rows)
+    names = sorted({*found.names, *known})
+    place = {name: code for code, name in enumerate(names)}
+    codes = np.array([place[name] for name in found.names], dtype=np.intp)[found.codes]
+    return RowSegments(codes, segment_tolerances(tau, names), found.is_number)
+
+
+def _column(which: str | int, X: Any) -> Any:
+    """A column of a frame by its name or position, or of an array or matrix by its position."""
+    names = getattr(X, "columns", None)
+    if isinstance(which, str):
+        if names is None:
+            raise ValueError(
+                f"segments={which!r} names a column, and X is {type(X).__name__}, whose columns have no names: give "
+                "the position of the column, or give segments= with the rows."
+            )
+        if which not in list(names):
+            raise ValueError(f"segments={which!r} is no column of X.{near_or_all(which, map(str, names), 'columns')}")
+        return X[which]
+    table: Any = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    n_columns = table.shape[1] if len(table.shape) == 2 else 0
+    if not 0 <= which < n_columns:
+        raise ValueError(f"segments={which} is no column of X, whose columns have the positions 0 to {n_columns - 1}.")
+    return table[:, [which]].toarray().ravel() if hasattr(table, "tocsr") else column_at(table, which)

@@ -17,11 +17,9 @@ from taufpl._row_hashes import copied_scores
 from taufpl._sklearn import Interval, check_y, fit_context
 from taufpl._types import RowIndices, Vector
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
-from taufpl.estimators._reading import calibration_classes, in_memory
-from taufpl.estimators._scorer_classifier import ScorerClassifier
-from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
-from taufpl.estimators._segments import RowSegments
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
+from taufpl.estimators._neyman_pearson import ScorerClassifier
+from taufpl.estimators._reading import RowSegments, calibration_classes, in_memory
+from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, forget
 from taufpl.estimators.strategies import Plan
 from taufpl.preprocessing import column_at, is_frame, read_column
 from taufpl.thresholding import Evidence

@@ -15,13 +15,11 @@ from numpy.typing import ArrayLike
 from taufpl._sklearn import Interval, fit_context
 from taufpl._types import Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
-from taufpl.estimators._clone_fitter import CloneFitter
+from taufpl.estimators._neyman_pearson import CloneFitter, ScorerClassifier
 from taufpl.estimators._predictions import indexed
 from taufpl.estimators._reading import in_memory, make_table, read_units, split_labels
-from taufpl.estimators._scorer_classifier import ScorerClassifier
-from taufpl.estimators._segmented import SEGMENT_CONSTRAINT
 from taufpl.estimators._stack import StackedScorer, Standing, leaderboard_frame, ranked
-from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, forget
+from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, forget
 from taufpl.operators import is_foreign_array
 from taufpl.thresholding import Evidence, SegmentThresholds, shown_names, top_threshold
 

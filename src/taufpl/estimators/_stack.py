@@ -29,8 +29,7 @@ from taufpl._sklearn import Interval, StrOptions, fit_context, safe_indexing
 from taufpl._types import Array, Mask, Matrix, RowIndices, Vector
 from taufpl.estimators._array_table import ArrayTable
 from taufpl.estimators._classifier import TauFPLClassifier
-from taufpl.estimators._log_odds import log_odds
-from taufpl.estimators._predictions import PredictionMixin, indexed
+from taufpl.estimators._predictions import PredictionMixin, indexed, log_odds
 from taufpl.estimators._progress import one_by_one, printing, tell, watching
 from taufpl.estimators._reading import Units, in_memory, read_units, split_labels
 from taufpl.operators import one_blas_thread

@@ -20,8 +20,15 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
 
 from taufpl._extras import install_command, require
-from taufpl.estimators._libraries import DASK_LIGHTGBM, DASK_XGBOOST, LIGHTGBM, XGBOOST, is_a, learns_on_cluster
-from taufpl.estimators._log_odds import log_odds
+from taufpl.estimators._predictions import (
+    DASK_LIGHTGBM,
+    DASK_XGBOOST,
+    LIGHTGBM,
+    XGBOOST,
+    is_a,
+    learns_on_cluster,
+    log_odds,
+)
 from taufpl.estimators._progress import tell
 from taufpl.estimators._stack import EFFORTS, STACK, Candidate, StackMember, Standing, Task, find_candidates
 from taufpl.estimators.strategies import span_of

@@ -13,7 +13,7 @@ import numpy as np
 from taufpl._types import RowIndices
 from taufpl._warnings import warn_user
 from taufpl.estimators._progress import tell
-from taufpl.estimators._segments import RowSegments
+from taufpl.estimators._reading import RowSegments
 from taufpl.estimators._table import LinearModel, Rounding, Scores, Table, score_rounding
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
