@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING
 
 from taufpl._extras import on_demand
 from taufpl.thresholding._cross import CrossFitRule
-from taufpl.thresholding._evidence import Evidence, Rounds
-from taufpl.thresholding._history import (
+from taufpl.thresholding._evidence import (
     FIT as FIT,
     RECALIBRATE as RECALIBRATE,
     RESTART as RESTART,
+    Evidence,
+    Rounds,
     ThresholdRecord,
 )
 from taufpl.thresholding._level_rates import (
@@ -42,6 +43,7 @@ from taufpl.thresholding._sample import (
     TopSample,
     as_sample as as_sample,
     share_above,
+    stratified_rounds,
     top_threshold,
 )
 from taufpl.thresholding._segments import (
@@ -62,7 +64,6 @@ from taufpl.thresholding._sequence import (
     sequence_negatives_needed,
     sequence_rank,
 )
-from taufpl.thresholding._splits import stratified_rounds
 from taufpl.thresholding._verdict import (
     BROKEN as BROKEN,
     KEPT as KEPT,
