@@ -86,7 +86,7 @@ def cases() -> dict[str, Callable[[], Fit]]:
         "memory: ranker, spambase": spambase,
         "memory: ranker, 41,000 x 50": lambda: ranker(50),
         "memory: ranker, sparse, 6,000 features": sparse,
-        "memory: ranker with search": fitted(TauFPLRankerCV(0.05, 5, 3)),
+        "memory: ranker with search": fitted(TauFPLRankerCV(0.05, 5, 3, tau_scale=1.0)),
         "memory: classifier as it comes": fitted(TauFPLClassifier(0.05, random_state=0)),
         "memory: classifier, cross": fitted(TauFPLClassifier(0.05, threshold="cross", random_state=0)),
         "memory: classifier, paper, np": fitted(TauFPLClassifier(0.05, **paper)),

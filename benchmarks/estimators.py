@@ -72,7 +72,7 @@ def compare_searches(quick: bool) -> None:
     for name in ("spambase, standardised", "spambase, log1p", "w8a"):
         X, y = SETS[name](quick)
         for tau in (0.01, 0.1):
-            ours = TauFPLRankerCV(tau, 10, 5, max_extensions=0)
+            ours = TauFPLRankerCV(tau, 10, 5, tau_scale=1.0, max_extensions=0)
             costs = [{-1: 1.0, 1: float(weight)} for weight in np.geomspace(1e-2, 1e2, 3 if quick else 10)]
             grid = {"C": np.geomspace(1e-3, 1e2, 3 if quick else 10), "class_weight": costs}
             theirs = GridSearchCV(LinearSVC(dual=False), grid, scoring=tpr_at_fpr_scorer(tau), cv=5)

@@ -122,7 +122,7 @@ CALLS = {
         text, "TauFPLClassifier", {"threshold": "np", "random_state": 0}, "LogisticRegressionCV", "8 x"
     ),
     "TauFPLRankerCV(tau=.001), text and scores": Call(
-        lambda: text(beside=True), "TauFPLRankerCV", {"tau": 0.001}, None, "9 times faster"
+        lambda: text(beside=True), "TauFPLRankerCV", {"tau": 0.001, "tau_scale": 1.0}, None, "9 times faster"
     ),
     "KernelTauFPLClassifier(), 5,000 x 6": Call(
         curved, "KernelTauFPLClassifier", {"random_state": 0}, "LightGBM", "7 times faster"

@@ -142,7 +142,7 @@ def test_grid_search_and_our_own_agree():
         return np.mean(scores[y == 1] > kth)
 
     slow = GridSearchCV(TauFPLRanker(0.05, tol=1e-8), {"reg": regs}, scoring=share, cv=folds).fit(X, y)
-    fast = TauFPLRankerCV(0.05, regs, folds, tol=1e-8, cv_tol=1e-8, max_extensions=0).fit(X, y)
+    fast = TauFPLRankerCV(0.05, regs, folds, tau_scale=1.0, tol=1e-8, cv_tol=1e-8, max_extensions=0).fit(X, y)
     np.testing.assert_allclose(fast.cv_results_["mean_test_score"], slow.cv_results_["mean_test_score"])
     np.testing.assert_allclose(fast.cv_results_["split2_test_score"], slow.cv_results_["split2_test_score"])
     assert fast.reg_ == slow.best_params_["reg"]
@@ -159,14 +159,14 @@ def test_the_grid_grows_where_the_best_is_at_its_end(m, d, signal, spread, regs)
     X, y = two_clouds(m=m, n=1500, d=d, shift=0.0)
     X[y == 1, signal] += 0.7 if m == 60 else 1.0
     X *= np.geomspace(1.0 / spread, 1.0, d)
-    grown = TauFPLRankerCV(0.2, regs).fit(X, y)
+    grown = TauFPLRankerCV(0.2, regs, tau_scale=1.0).fit(X, y)
     table = grown.cv_results_
     assert grown.n_extensions_ == len(table["param_reg"]) - 2 > 0
     assert (np.diff(table["param_reg"]) < 0).all()
     np.testing.assert_allclose(table["param_reg"][:-1] / table["param_reg"][1:], regs[0] / regs[1])
     assert grown.reg_ > regs[0] if m == 60 else grown.reg_ < regs[1]
     assert grown.best_score_ == table["mean_test_score"].max()
-    once = TauFPLRankerCV(0.2, regs, max_extensions=1).fit(X, y)
+    once = TauFPLRankerCV(0.2, regs, tau_scale=1.0, max_extensions=1).fit(X, y)
     assert len(once.cv_results_["param_reg"]) == 3
 
 
@@ -175,7 +175,7 @@ def test_a_search_keeps_a_ranking_that_smaller_regs_hardly_move():
     y = np.repeat([0, 1], [150, 50])
     X = rng.normal(size=(200, 400)) + 0.2 * y[:, np.newaxis]  # more features than rows: no loss has to be left
     regs = np.geomspace(1e-1, 1e-5, 5)
-    search = TauFPLRankerCV(0.1, regs, 3, max_extensions=0).fit(X, y)
+    search = TauFPLRankerCV(0.1, regs, 3, tau_scale=1.0, max_extensions=0).fit(X, y)
     shares = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
     kept = search.cv_results_["mean_n_passes"] < 1  # the pass that judges is over held-out rows alone
     assert kept[-1]
@@ -184,7 +184,7 @@ def test_a_search_keeps_a_ranking_that_smaller_regs_hardly_move():
     largest, *others = (TauFPLRanker(0.1, reg, tol=1e-8).fit(X, y).coef_[0] for reg in regs[np.argmax(kept) - 1 :])
     for coef in others:
         assert np.sum((coef - largest) ** 2) <= 0.2 * np.sum(largest**2)
-    few = TauFPLRankerCV(0.5, [1.0, 1e-2, 1e-4], 3, max_extensions=0).fit(
+    few = TauFPLRankerCV(0.5, [1.0, 1e-2, 1e-4], 3, tau_scale=1.0, max_extensions=0).fit(
         X[:, :2] + y[:, np.newaxis], y
     )  # loss is left
     assert np.all(few.cv_results_["mean_n_passes"] > 1)

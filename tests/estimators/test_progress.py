@@ -86,7 +86,9 @@ def test_remote_rows_tell_their_folds():
     da = pytest.importorskip("dask.array")
     told = []
     with watching(lambda *each: told.append(each)):
-        TauFPLRankerCV(TAU, regs=2, cv=2, max_extensions=0).fit(da.from_array(X, (300, 3)), da.from_array(Y, 300))
+        TauFPLRankerCV(TAU, regs=2, cv=2, tau_scale=1.0, max_extensions=0).fit(
+            da.from_array(X, (300, 3)), da.from_array(Y, 300)
+        )
     assert [what for _, _, what in told[:2]] == [f"grid of reg, tau_scale 1: fold {n} of 2" for n in (1, 2)]
 
 

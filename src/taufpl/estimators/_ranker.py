@@ -300,7 +300,7 @@ class TauFPLRankerCV(LinearScorer):
         The grid, or how many values it has, from 1e-5 to 10 in equal factors.
     cv : int, cross-validation generator or iterable, default=5
         As in scikit-learn; an int stratifies without shuffling. For remote rows it must be an int.
-    tau_scale : float or "cv", default=1.0
+    tau_scale : float or "cv", default="cv"
         The ranking trains at tau_scale tau; judgement and threshold stay at tau. "cv" chooses among 1, 2, 4, 16, ...
         and the scale at which all negatives count alike.
     positive_share : float or "cv", default=1.0
@@ -367,7 +367,7 @@ collapsed_, history_, n_features_in_, feature_names_in_
         regs: int | ArrayLike = 10,
         cv: Any = 5,
         *,
-        tau_scale: float | str = 1.0,
+        tau_scale: float | str = "cv",
         positive_share: float | str = 1.0,
         max_extensions: int = 20,
         cv_tol: float = 1e-3,
