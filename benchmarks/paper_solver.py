@@ -22,13 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.experiments import _paper
-from taufpl.experiments._box_search import DecisionRule, ranking_score, share_with_ties
-from taufpl.experiments._early_end import early_ends
-from taufpl.experiments._methods import KnownLinearScore
-from taufpl.experiments._paper import LabelledData, in_unit_rows, read
-from taufpl.experiments._trials import RunSettings
 from taufpl.operators import as_operator
+from taufpl.paper._protocol import LabelledData, RunSettings, in_unit_rows, printed_figure, read_dataset
+from taufpl.paper._systems import DecisionRule, KnownLinearScore, early_ends, ranking_score, share_with_ties
 from taufpl.problem import RankingProblem, top_count
 from taufpl.solvers import Newton
 
@@ -73,7 +69,7 @@ def main() -> None:
     parser.add_argument("--taus", type=float, nargs="+", default=[0.0005, 0.001, 0.1])
     parser.add_argument("--regs", type=float, nargs="+", default=[1e-1, 1e-2, 1e-3])
     arguments = parser.parse_args()
-    source = read(arguments.dataset)
+    source = read_dataset(arguments.dataset)
     if arguments.form != "source" and not isinstance(source.X, np.ndarray):
         parser.error(f"{arguments.dataset} is sparse; only dense data have other forms than that at their source.")
     data = LabelledData(FORMS[arguments.form](source.X), source.y)
@@ -86,7 +82,7 @@ def main() -> None:
             mean = np.mean(splits, axis=0)
             best = mean[np.arange(len(mean)), mean[:, :, 0].argmax(axis=1)]
             cells = " | ".join(_cell(*pair) for pair in best)
-            printed = _paper.figure("ranking", arguments.dataset, tau, method)
+            printed = printed_figure("ranking", arguments.dataset, tau, method)
             print(f"| {100 * tau:g} % | {method} | {cells} | {printed} |", flush=True)
 
 

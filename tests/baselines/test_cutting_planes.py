@@ -4,8 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from taufpl.baselines._bundle import Bundle, minimise_model
-from taufpl.baselines._cutting_planes import Tangent, search
+from taufpl.paper._partial_auc import Bundle, Tangent, minimise_model, search
 
 
 class TestBundle:

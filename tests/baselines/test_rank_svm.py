@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimator_cases import two_clouds
 from taufpl.baselines import RankSVM
-from taufpl.baselines._rank_svm import PairLoss, balanced_threshold
+from taufpl.paper._ranking_baselines import PairLoss, balanced_threshold
 from taufpl.problem import conjugate_gradients
 
 

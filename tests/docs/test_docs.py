@@ -188,7 +188,7 @@ def test_every_public_module_has_a_page():
         f"taufpl.{path.stem}" for path in home.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"
     }
     private = {name for name in modules if name.split(".")[1].startswith("_")}
-    # The estimators are shown under the names by which they are imported; the demo is a command.
-    assert modules - private - {"taufpl.estimators"} == {
+    # The estimators and the code of the paper are shown under the names by which they are imported.
+    assert modules - private - {"taufpl.estimators", "taufpl.paper"} == {
         name for name in MODULES if name.count(".") == 1 and importlib.util.find_spec(name) is not None
     }

@@ -8,9 +8,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from reference import exact_simplex
 from taufpl import TauFPLRanker
-from taufpl.experiments._early_end import early_ends
-from taufpl.experiments._methods import CHOOSERS
 from taufpl.operators import as_operator
+from taufpl.paper._systems import CHOOSERS, early_ends
 from taufpl.problem import RankingProblem
 
 

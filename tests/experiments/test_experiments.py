@@ -15,13 +15,20 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from cli_cases import command
 from taufpl import TauFPLRanker
 from taufpl.datasets import load_heart
-from taufpl.experiments import EXPERIMENTS, Trial, _classification, _paper, _ranking, reproduce
-from taufpl.experiments._box_search import DecisionRule
-from taufpl.experiments._classification import classifier_cells
-from taufpl.experiments._methods import CHOOSERS, ChosenScorer
-from taufpl.experiments._paper import LabelledData, read
-from taufpl.experiments._summary import mean
-from taufpl.experiments._trials import RunSettings
+from taufpl.experiments import EXPERIMENTS, reproduce
+from taufpl.paper import _accuracy as accuracy
+from taufpl.paper._accuracy import classifier_cells
+from taufpl.paper._protocol import (
+    LabelledData,
+    RunSettings,
+    Trial,
+    mean,
+    printed_figure,
+    read_dataset,
+    table_datasets,
+    table_taus,
+)
+from taufpl.paper._systems import CHOOSERS, ChosenScorer, DecisionRule
 
 
 def read_rounds(path) -> list[dict]:
@@ -31,18 +38,18 @@ def read_rounds(path) -> list[dict]:
 
 def test_the_papers_figures_are_all_there():
     ranking = [
-        _paper.figure("ranking", dataset, tau, method)
-        for dataset in _paper.datasets("ranking")
-        for tau in _paper.taus("ranking", dataset)
+        printed_figure("ranking", dataset, tau, method)
+        for dataset in table_datasets("ranking")
+        for tau in table_taus("ranking", dataset)
         for method in ("CS-SVM", "TopPush", "SVM-pAUC-tight", "tau-Rank", "2tau-Rank")
     ]
     assert len(ranking) == 90
     assert sum(figure is None for figure in ranking) == 16, "SVM-pAUC-tight ran on heart alone"
-    assert _paper.figure("ranking", "w8a", 0.0005, "tau-Rank") == 0.508
-    assert _paper.figure("ranking", "spambase", 0.05, "2tau-Rank") == 0.862
-    assert _paper.figure("classification", "breast-cancer", 0.01, "CS-LR") == [0.007, 0.884, 0.116]
-    assert _paper.figure("classification", "heart", 0.01, "CS-LR") is None
-    assert sum(len(_paper.taus("classification", name)) for name in _paper.datasets("classification")) == 21
+    assert printed_figure("ranking", "w8a", 0.0005, "tau-Rank") == 0.508
+    assert printed_figure("ranking", "spambase", 0.05, "2tau-Rank") == 0.862
+    assert printed_figure("classification", "breast-cancer", 0.01, "CS-LR") == [0.007, 0.884, 0.116]
+    assert printed_figure("classification", "heart", 0.01, "CS-LR") is None
+    assert sum(len(table_taus("classification", name)) for name in table_datasets("classification")) == 21
 
 
 def test_a_round_can_be_checked_by_hand(tmp_path):
@@ -104,7 +111,7 @@ def test_held_out_negatives_see_neither_search_nor_fit(monkeypatch):
 
     monkeypatch.setitem(CHOOSERS, "CS-SVM", choose)
     trial = Trial("any", "CS-SVM np", 3, 2)
-    every = _classification._decide_guaranteed(trial, LabelledData(X, y), X[:5], [0.05, 0.001], RunSettings())
+    every = accuracy._decide_guaranteed(trial, LabelledData(X, y), X[:5], [0.05, 0.001], RunSettings())
     calibrated_on = seen["scored"][0]
     assert calibrated_on.size == 300
     assert (calibrated_on < 600).all()
@@ -140,14 +147,14 @@ def test_tables_show_ours_the_papers_and_what_was_not_run():
         for method, shares in (("tau-Rank", (0.5, 0.6)), ("CS-SVM", (0.56, 0.58)))
         for number, share in enumerate(shares)
     ]
-    cells = _ranking.share_cells(rows)
-    table = _ranking.table(cells, {**cells, ("heart", 0.05, "CS-SVM"): mean([0.6, 0.62])})
+    cells = accuracy.share_cells(rows)
+    table = accuracy.share_table(cells, {**cells, ("heart", 0.05, "CS-SVM"): mean([0.6, 0.62])})
     [line] = [line for line in table.splitlines() if line.startswith("| heart | 5 %")]
     assert ".550 ± .050<br>paper .541" in line
     assert ".570 ± .010 (.610)<br>paper .526" in line
     assert "`taufpl reproduce ranking --dataset real-sim`" in table
     assert "–<br>paper .391" in table
-    summary = _ranking.against_paper(cells) + _ranking.against_rivals(cells)
+    summary = accuracy.against_paper(cells) + accuracy.against_rivals(cells)
     assert (
         "tau-Rank: at or above the paper's figure minus one standard error in 1 of 1 cells, above it in 1." in summary
     )
@@ -163,7 +170,7 @@ def test_a_dataset_in_two_forms_is_counted_once_in_each(tmp_path):
         for dataset, tau, share in (("heart", ".05", ".6"), ("spambase", ".01", ".4"), ("spambase-unit", ".01", ".5"))
         for number in range(2)
     ]  # fmt: skip
-    path, *_ = _ranking.write(rows, tmp_path, "command")
+    path, *_ = accuracy.write_ranking(rows, tmp_path, "command")
     source, unit = path.read_text("utf-8").split("### With ")[1:]
     assert source.startswith("features as at their source")
     assert unit.startswith("spambase-unit in the place of spambase")
@@ -176,7 +183,7 @@ def test_a_dataset_in_two_forms_is_counted_once_in_each(tmp_path):
 
 
 def test_unit_rows():
-    raw, unit = read("spambase"), read("spambase-unit")
+    raw, unit = read_dataset("spambase"), read_dataset("spambase-unit")
     scaled = raw.X / raw.X.std(axis=0)
     np.testing.assert_allclose((unit.X**2).sum(axis=1), 1.0)
     np.testing.assert_allclose(unit.X[7], scaled[7] / math.sqrt(scaled[7] @ scaled[7]))
@@ -189,17 +196,15 @@ def test_the_classification_summary_compares_like_with_like():
         for method, fpr, tpr in (("tau-FPL", "0.04", "0.5"), ("2tau-FPL", "0.04", "0.54"), ("CS-SVM", "0.2", "0.9"))
     ]
     cells = classifier_cells(rows)
-    summary = _classification.summary(cells)
+    summary = accuracy.classification_summary(cells)
     # .5 against the paper's .468, .46 against its .514; the better of ours against the better of theirs.
     assert "- tau-FPL: NP-score of the mean rates at or under the paper's in 0 of 1 cells." in summary
     assert "- 2tau-FPL: NP-score of the mean rates at or under the paper's in 1 of 1 cells." in summary
     assert (
         "- The better of tau-FPL and 2tau-FPL: NP-score of the mean rates at or under the paper's in 1 of 1" in summary
     )
-    assert "(.040, .540), **.460**" in _classification.score_table(cells)
-    assert "| heart | 5 % | – | – | 1.00 | – | 0.00 | 0.00 | – |" in _classification.violation_table(
-        cells, _classification.OWN
-    )
+    assert "(.040, .540), **.460**" in accuracy.score_table(cells)
+    assert "| heart | 5 % | – | – | 1.00 | – | 0.00 | 0.00 | – |" in accuracy.violation_table(cells, accuracy.OWN)
 
 
 def test_unknown_names_are_answered_with_the_known():

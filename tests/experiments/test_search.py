@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from taufpl.experiments._box_search import (
+from taufpl.paper._systems import (
     N_FOLDS,
     BoxSearch,
     DecisionRule,
@@ -16,7 +16,7 @@ from taufpl.experiments._box_search import (
     rates,
     share_with_ties,
 )
-from taufpl.experiments._timing import slope
+from taufpl.paper._timing import slope
 
 
 class Known:

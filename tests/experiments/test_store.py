@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taufpl.experiments._trials import RoundsFile, RunSettings, Trial, run_trials
+from taufpl.paper._protocol import RoundsFile, RunSettings, Trial, run_trials
 
 COLUMNS = ("tau", "share")
 SETTINGS = {"seed": 0}
@@ -94,7 +94,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_store import COLUMNS, ROWS, SETTINGS
-from taufpl.experiments._trials import RoundsFile, RunSettings, Trial, run_trials
+from taufpl.paper._protocol import RoundsFile, RunSettings, Trial, run_trials
 
 def slow(trial, settings):
     time.sleep(0.05)

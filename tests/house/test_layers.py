@@ -39,6 +39,9 @@ LAYERS = (
 )
 BESIDE = len(LAYERS) + 1
 
+# The packages through which users reach the paper; nothing else imports it.
+DOORS = ("baselines", "datasets", "experiments")
+
 STORAGE_PACKAGES = {"cupy", "dask", "distributed", "torch"}
 STORAGE_NAMES = re.compile(r"issparse|isspmatrix\w*|is_dask_collection")
 
@@ -123,6 +126,12 @@ def cython_imports(text: str, package: str) -> Iterator[str]:
             yield from from_import(absolute(base, level, package), names)
 
 
+def paper_names(text: str, imports: set[str]) -> set[str]:
+    """Modules of the paper that a Python module imports, or names as strings, to load them on demand."""
+    constants = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+    return {name for name in imports | constants if isinstance(name, str) and re.match(r"taufpl\.paper\b", name)}
+
+
 def storage_names(text: str) -> set[str]:
     """Names used in code, not in prose, that ask how the data are stored."""
     nodes = list(ast.walk(ast.parse(text)))
@@ -147,6 +156,8 @@ def violations(path: str, text: str) -> list[str]:
     ]
     if not cython:
         found += [f"{module} imports {name}, a private module" for name in private_imports(text, module, package)]
+    if rank(module) == BESIDE and part(module) not in {*DOORS, "paper"} and not cython:
+        found += [f"{module} reaches {name}, which only its doors may" for name in paper_names(text, imports)]
     if rank(module) != rank("taufpl.operators"):
         reached = {name for name in imports if name.split(".")[0] in STORAGE_PACKAGES}
         reached |= set() if cython else storage_names(text)
@@ -192,6 +203,12 @@ def test_layers_of_the_package():
         ("kernels/_map.py", "from ..operators import _pairs"),
         ("kernels/_map.py", "def f():\n    import taufpl.operators.remote._blocks"),
         ("projection/remote/_tasks.py", "from taufpl.operators.remote._blocks import Block"),
+        ("estimators/_ranker.py", "from taufpl.paper import TopPush"),
+        ("persistence/_steps.py", "from taufpl import paper"),
+        ("cli/_reproduce.py", "def f():\n    from taufpl.paper import reproduce"),
+        ("metrics.py", "__getattr__ = on_demand(__name__, {'taufpl.paper': ['RankSVM']})"),
+        ("baselines/__init__.py", "from taufpl.paper._ranking_baselines import TopPush"),
+        ("paper/_systems.py", "from taufpl.estimators._ranker import TauFPLRanker"),
     ],
 )
 def test_a_violation_is_reported(path, text):
@@ -212,6 +229,9 @@ def test_a_violation_is_reported(path, text):
         ("inspection/_sources.py", "from taufpl.persistence import unwrap"),
         ("kernels/_map.py", "from taufpl._extras import require\nfrom taufpl._kernels._dense import dot"),
         ("projection/remote/_tasks.py", "from taufpl.projection._project import Thresholds"),
+        ("persistence/_steps.py", "from taufpl.baselines import TopPush"),
+        ("baselines/projection.py", "from taufpl.paper import ibis"),
+        ("paper/_systems.py", "from taufpl.paper._partial_auc import range_count\nfrom taufpl import TauFPLRanker"),
         ("_kernels/topk.pyx", "from libc.math cimport fabs\nfrom ._scan cimport scan\ncimport cython"),
     ],
 )
@@ -219,7 +239,7 @@ def test_a_lawful_import_passes(path, text):
     assert violations(path, text) == []
 
 
-def test_a_fit_in_memory_loads_nothing_remote():
+def test_a_fit_in_memory_loads_nothing_remote_and_nothing_of_the_paper():
     script = """
 import sys
 import numpy as np
@@ -227,7 +247,7 @@ from taufpl import TauFPLClassifier
 rng = np.random.default_rng(0)
 y = rng.random(300) < 0.3
 TauFPLClassifier(0.1, threshold="np").fit(rng.standard_normal((300, 3)) + y[:, None], y)
-print(*(name for name in sys.modules if ".remote" in name or name.split(".")[0] in {"cupy", "dask", "torch"}))
+print(*(name for name in sys.modules if {"remote", "paper", "cupy", "dask", "torch"} & set(name.split("."))))
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []

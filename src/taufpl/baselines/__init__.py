@@ -1,14 +1,21 @@
-"""The methods that the paper compares with, and others: scorers in memory, and projections."""
+"""The methods that the paper compares with, and others: scorers in memory, and projections.
 
-from taufpl.baselines._bias_shifted import BiasShiftedSVM
-from taufpl.baselines._cost_sensitive import CostSensitiveLogisticRegression, CostSensitiveSVM
-from taufpl.baselines._partial_auc import (
-    PartialAUCSVM,
-    partial_auc_path as partial_auc_path,
-    range_count as range_count,
-)
-from taufpl.baselines._rank_svm import RankSVM
-from taufpl.baselines._toppush import TopPush
+They are loaded from `taufpl.paper` when they are first asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+from taufpl._extras import on_demand
+
+if TYPE_CHECKING:
+    from taufpl.paper import (
+        BiasShiftedSVM,
+        CostSensitiveLogisticRegression,
+        CostSensitiveSVM,
+        PartialAUCSVM,
+        RankSVM,
+        TopPush,
+    )
 
 __all__ = [
     "BiasShiftedSVM",
@@ -18,3 +25,9 @@ __all__ = [
     "RankSVM",
     "TopPush",
 ]
+
+__getattr__ = on_demand(__name__, {"taufpl.paper": [*__all__, "partial_auc_path", "range_count"]}, ["projection"])
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "projection"})

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from taufpl._extras import require
-from taufpl._types import Array
 
 
 def load_heart(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
@@ -112,38 +111,22 @@ def load_spambase(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
     return _load("spambase", ["nonspam", "spam"], return_X_y, as_frame)
 
 
-def read(name: str, *, scaled: bool = False) -> tuple[list[str], Array, Array]:
-    """Names of the columns, features and labels of a shipped set."""
-    header, *lines = gzip.decompress(_file(f"{name}.csv.gz").read_bytes()).decode("ascii").splitlines()
-    table = np.loadtxt(lines, delimiter=",")
-    X = np.ascontiguousarray(table[:, :-1])
-    return header.split(",")[:-1], _scale(X) if scaled else X, table[:, -1].astype(np.int64)
-
-
-def describe(name: str) -> str:
-    """Description of a shipped set, with its source and licence."""
-    return str(_file(f"{name}.rst").read_text(encoding="utf-8"))
-
-
-def _file(name: str) -> Any:
-    return files("taufpl.datasets").joinpath("data", name)
-
-
-def _scale(X: Array) -> Array:
-    low, high = X.min(axis=0), X.max(axis=0)
-    # LIBSVM's tool prints six digits, and what studies have read is what it printed.
-    printed = np.char.mod("%.6g", 2.0 * (X - low) / (high - low) - 1.0)
-    return printed.astype(np.float64)
-
-
 def _load(
     name: str, target_names: list[str], pair: bool, as_frame: bool, *, scaled: bool = False
 ) -> Bunch | tuple[Any, Any]:
-    names, X, y = read(name, scaled=scaled)
+    folder = files("taufpl.datasets").joinpath("data")
+    header, *lines = gzip.decompress(folder.joinpath(f"{name}.csv.gz").read_bytes()).decode("ascii").splitlines()
+    table = np.loadtxt(lines, delimiter=",")
+    names, X, y = header.split(",")[:-1], np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
+    if scaled:
+        low, high = X.min(axis=0), X.max(axis=0)
+        # LIBSVM's tool prints six digits, and what studies have read is what it printed.
+        X = np.char.mod("%.6g", 2.0 * (X - low) / (high - low) - 1.0).astype(np.float64)
     frame = None
     if as_frame:
         frame = require("pandas", "cli", "for as_frame=True").DataFrame(X, columns=names).assign(target=y)
         X, y = frame[names], frame["target"]
     if pair:
         return X, y
-    return Bunch(data=X, target=y, frame=frame, feature_names=names, target_names=target_names, DESCR=describe(name))
+    description = folder.joinpath(f"{name}.rst").read_text(encoding="utf-8")
+    return Bunch(data=X, target=y, frame=frame, feature_names=names, target_names=target_names, DESCR=description)

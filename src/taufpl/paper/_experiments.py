@@ -9,8 +9,22 @@ from typing import Any
 
 from taufpl._checks import did_you_mean
 from taufpl.exceptions import DatasetError
-from taufpl.experiments import _classification, _paper, _ranking, _timing
-from taufpl.experiments._trials import Report, RoundsFile, Row, RunSettings, Trial, Work, run_trials
+from taufpl.paper import _accuracy as accuracy, _timing as timing
+from taufpl.paper._protocol import (
+    ROUNDS_LARGE,
+    ROUNDS_SMALL,
+    SMALL_ROWS,
+    Report,
+    RoundsFile,
+    Row,
+    RunSettings,
+    Trial,
+    Work,
+    read_dataset,
+    run_trials,
+    table_datasets,
+    table_taus,
+)
 
 # Datasets, methods, rounds or None for the paper's number, whether to be quick.
 MakeTrials = Callable[[Sequence[str], Sequence[str], int | None, bool], list[Trial]]
@@ -35,18 +49,18 @@ class Experiment:
     is_timed: bool = False
 
 
-def _plan_rounds(taus: Callable[[str], list[float]]) -> MakeTrials:
+def _plan_rounds(table: str) -> MakeTrials:
     def plan(datasets: Sequence[str], methods: Sequence[str], rounds: int | None, quick: bool) -> list[Trial]:
         trials = []
         # The largest sets first: a long trial that starts last would leave cores idle.
-        for dataset in sorted(datasets, key=lambda name: -_paper.read(name).y.size):
-            is_large = _paper.read(dataset).y.size > _paper.SMALL_ROWS
-            usual = _paper.ROUNDS_LARGE if is_large else _paper.ROUNDS_SMALL
+        for dataset in sorted(datasets, key=lambda name: -read_dataset(name).y.size):
+            is_large = read_dataset(dataset).y.size > SMALL_ROWS
+            usual = ROUNDS_LARGE if is_large else ROUNDS_SMALL
             trials += [
-                Trial(dataset, method, number, len(taus(dataset)))
+                Trial(dataset, method, number, len(table_taus(table, dataset)))
                 for number in range(rounds or (_QUICK_ROUNDS if quick else usual))
                 for method in methods
-                if not (is_large and len(methods) > 1 and method == _ranking.SLOW)
+                if not (is_large and len(methods) > 1 and method == accuracy.SLOW)
             ]
         return trials
 
@@ -55,20 +69,21 @@ def _plan_rounds(taus: Callable[[str], list[float]]) -> MakeTrials:
 
 EXPERIMENTS = {
     "ranking": Experiment(
-        _ranking.DATASETS, ("heart",), _ranking.METHODS, _ranking.COLUMNS,
-        _plan_rounds(_ranking.taus), _ranking.run, _ranking.write,
+        accuracy.RANKING_SETS, ("heart",), accuracy.RANKING_METHODS, accuracy.RANKING_COLUMNS,
+        _plan_rounds("ranking"), accuracy.run_ranking, accuracy.write_ranking,
     ),
     "classification": Experiment(
-        tuple(_paper.datasets("classification")), ("heart", "breast-cancer"), _classification.METHODS,
-        _classification.COLUMNS, _plan_rounds(_classification.taus), _classification.run, _classification.write,
+        tuple(table_datasets("classification")), ("heart", "breast-cancer"), accuracy.CLASSIFICATION_METHODS,
+        accuracy.CLASSIFICATION_COLUMNS, _plan_rounds("classification"), accuracy.run_classification,
+        accuracy.write_classification,
     ),
     "projection": Experiment(
-        tuple(_timing.PROJECTIONS), tuple(_timing.PROJECTIONS), _timing.PROJECTION_METHODS, _timing.PROJECTION_COLUMNS,
-        _timing.plan_projections, _timing.run_projection, _timing.PROJECTION_REPORT.write, is_timed=True,
+        tuple(timing.PROJECTIONS), tuple(timing.PROJECTIONS), timing.PROJECTION_METHODS, timing.PROJECTION_COLUMNS,
+        timing.plan_projections, timing.run_projection, timing.PROJECTION_REPORT.write, is_timed=True,
     ),
     "scaling": Experiment(
-        ("w8a", "spambase", "real-sim"), ("spambase",), _timing.SCALING_METHODS, _timing.SCALING_COLUMNS,
-        _timing.plan_fits, _timing.run_fit, _timing.SCALING_REPORT.write, is_timed=True,
+        ("w8a", "spambase", "real-sim"), ("spambase",), timing.SCALING_METHODS, timing.SCALING_COLUMNS,
+        timing.plan_fits, timing.run_fit, timing.SCALING_REPORT.write, is_timed=True,
     ),
 }  # fmt: skip
 
@@ -141,12 +156,12 @@ def reproduce(
 
 def _available(experiment: Experiment, chosen: Sequence[str], quick: bool) -> list[str]:
     """The datasets to run on; of those that nobody named, the ones at hand."""
-    if experiment.datasets == tuple(_timing.PROJECTIONS):
+    if experiment.datasets == tuple(timing.PROJECTIONS):
         return list(chosen or experiment.datasets)
     present = []
     for name in chosen or (experiment.quick_datasets if quick else experiment.datasets):
         try:
-            _paper.read(name, download=bool(chosen))
+            read_dataset(name, download=bool(chosen))
         except DatasetError:
             if chosen:
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import timeit
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,31 +12,38 @@ from typing import Any
 
 import numpy as np
 
-from taufpl.baselines import (
-    BiasShiftedSVM,
-    CostSensitiveLogisticRegression,
-    CostSensitiveSVM,
-    PartialAUCSVM,
-    RankSVM,
-    TopPush,
-    projection as peers,
-)
 from taufpl.datasets import upsample
 from taufpl.estimators import TauFPLRanker
-from taufpl.experiments._paper import read
-from taufpl.experiments._summary import markdown, percent, write_table
-from taufpl.experiments._trials import Row, RunSettings, Trial, joined, noted
+from taufpl.paper import _published_projections as published
+from taufpl.paper._linear_baselines import BiasShiftedSVM, CostSensitiveLogisticRegression, CostSensitiveSVM
+from taufpl.paper._partial_auc import PartialAUCSVM
+from taufpl.paper._protocol import (
+    Row,
+    RunSettings,
+    Trial,
+    joined,
+    legend,
+    markdown,
+    noted,
+    panels,
+    percent,
+    read_dataset,
+    save_picture,
+    write_table,
+)
+from taufpl.paper._ranking_baselines import RankSVM, TopPush
+from taufpl.plotting.style import CYCLE, GREY, tidy
 from taufpl.projection import project_topk_cone, project_topk_simplex
 
 # Projections: on the simplex the paper's method has ibis as its rival, on the cone PTkC.
 PROJECTIONS: dict[str, dict[str, Callable[..., object]]] = {
     "simplex": {
         "taufpl": project_topk_simplex,
-        "ibis": peers.ibis,
-        "ibis, pruned": partial(peers.ibis, prune=True),
-        "sorting": peers.sort_based,
+        "ibis": published.ibis,
+        "ibis, pruned": partial(published.ibis, prune=True),
+        "sorting": published.sort_based,
     },
-    "cone": {"taufpl": project_topk_cone, "PTkC": peers.ptkc, "sorting": peers.sort_based_cone},
+    "cone": {"taufpl": project_topk_cone, "PTkC": published.ptkc, "sorting": published.sort_based_cone},
 }
 PROJECTION_METHODS = ("taufpl", "ibis", "ibis, pruned", "PTkC", "sorting")
 PROJECTION_COLUMNS = ("n", "k", "seconds")
@@ -101,7 +108,7 @@ def plan_fits(datasets: Sequence[str], methods: Sequence[str], rounds: int | Non
 
 def run_fit(trial: Trial, settings: RunSettings) -> list[Row]:
     """One fit at reg = .01, to the method's own tolerance; the least of several times where it is short."""
-    X, y = read(trial.dataset)
+    X, y = read_dataset(trial.dataset)
     if trial.round > 1:
         X, y = upsample(X, y, trial.round, random_state=settings.seed)
     tau = _OURS.get(trial.method, _TAU)
@@ -138,8 +145,6 @@ class TimesReport:
 
     def write(self, rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
         """Write ``table.md`` and a picture of each dataset."""
-        from taufpl.experiments._plots import draw_times
-
         text, paths = [self.opening[0], f"    {command}", *self.opening[1:]], []
         for dataset in dict.fromkeys(row["dataset"] for row in rows):
             series: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -164,6 +169,21 @@ class TimesReport:
             lines.append([*line, notes[label]] if notes else line)
         head = ["method", *(self.size.format(int(n)) for n in sizes), "slope"]
         return markdown([*head, "note"] if notes else head, lines)
+
+
+def draw_times(series: Mapping[str, list[tuple[float, float]]], title: str, unit: str, path: Path) -> Path:
+    """Seconds against size in log-log, with a line of slope 1 to compare with."""
+    figure, [ax] = panels(1, width=7.5, height=6.0)
+    for number, (label, points) in enumerate(series.items()):
+        colour, dashes = CYCLE[number % len(CYCLE)], ("-", "--")[number // len(CYCLE) % 2]
+        ax.loglog(*zip(*sorted(points), strict=True), dashes, marker="o", markersize=4, color=colour, label=label)
+    first = min(point for points in series.values() for point in points)
+    last = max(point[0] for points in series.values() for point in points)
+    ax.loglog([first[0], last], [first[1] / 2, first[1] / 2 * last / first[0]], ":", color=GREY, label="slope 1")
+    ax.set(xlabel=unit, ylabel="seconds", title=title)
+    tidy(ax)
+    legend(figure, ax, columns=3)
+    return save_picture(figure, path)
 
 
 PROJECTION_REPORT = TimesReport(
