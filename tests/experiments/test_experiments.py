@@ -17,12 +17,11 @@ from taufpl import TauFPLRanker
 from taufpl.datasets import load_heart
 from taufpl.experiments import EXPERIMENTS, reproduce
 from taufpl.paper import _accuracy as accuracy
-from taufpl.paper._accuracy import classifier_cells
+from taufpl.paper._accuracy import classifier_cells, mean
 from taufpl.paper._protocol import (
     LabelledData,
     RunSettings,
     Trial,
-    mean,
     printed_figure,
     read_dataset,
     table_datasets,

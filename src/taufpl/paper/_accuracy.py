@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,34 +18,124 @@ from taufpl.estimators import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.paper._linear_baselines import CostSensitiveSVM
 from taufpl.paper._protocol import (
     FORMS,
-    CellKey,
-    Curves,
     LabelledData,
-    Mean,
     Row,
     RunSettings,
     Trial,
-    by_cell,
-    cell_table,
-    draw_curves,
-    draw_printed,
     joined,
     legend,
     markdown,
-    mean,
     noted,
+    panels,
+    percent,
     printed_figure,
-    rate,
     read_dataset,
     save_picture,
-    share,
     table_datasets,
     table_taus,
     write_table,
 )
 from taufpl.paper._systems import CHOOSERS, Params, np_score, ranking_score, rates, share_with_ties
-from taufpl.plotting.style import CYCLE
+from taufpl.plotting.style import CYCLE, GREY, percent_axis, tidy
 from taufpl.thresholding import negatives_needed
+
+CellKey = tuple[str, float, str]  # dataset, tau, method
+
+
+class Mean(NamedTuple):
+    """A mean over rounds with its standard error, NaN for a single round."""
+
+    value: float
+    error: float
+
+
+def mean(values: Iterable[float]) -> Mean:
+    """The mean of some figures."""
+    figures = np.array(list(values), dtype=np.float64)
+    error = float(figures.std(ddof=1) / math.sqrt(figures.size)) if figures.size > 1 else math.nan
+    return Mean(float(figures.mean()), error)
+
+
+def by_cell(rows: Iterable[Row]) -> dict[CellKey, list[Row]]:
+    """Rows of all rounds, by dataset, tolerance and method."""
+    cells: dict[CellKey, list[Row]] = defaultdict(list)
+    for row in rows:
+        cells[row["dataset"], float(row["tau"]), row["method"]].append(row)
+    return dict(cells)
+
+
+def share(value: float | None) -> str:
+    """A figure between 0 and 1 as the paper prints it: three digits, no zero before the point."""
+    if value is None or math.isnan(value):
+        return "N/A"
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def rate(value: float) -> str:
+    """A false-positive rate, with more digits where it is under one in a thousand."""
+    return f"{value:.5f}".rstrip("0").rstrip(".").replace("0.", ".", 1) if 0 < value < 0.001 else share(value)
+
+
+def cell_table(
+    table: str, datasets: Iterable[str], methods: Sequence[str], cells: Iterable[CellKey], text: Callable[..., str]
+) -> str:
+    """Datasets and the paper's tolerances down, methods across; `text` is called with dataset, tolerance and method.
+
+    A dataset without cells has a line more, with the command that fills them.
+    """
+    present = {dataset for dataset, _, _ in cells}
+    lines = []
+    for dataset in datasets:
+        for tau in table_taus(table, dataset):
+            lines.append([dataset, percent(tau), *(text(dataset, tau, method) for method in methods)])
+        if dataset not in present:
+            command = f"not run: `taufpl reproduce {table} --dataset {dataset}`"
+            lines.append([dataset, command, *[""] * len(methods)])
+    return markdown(["dataset", "tau", *methods], lines)
+
+
+# A value with its error or None, by dataset, tolerance and method.
+Curves = Mapping[CellKey, tuple[float, float | None]]
+Styles = Mapping[str, tuple[str, str]]  # colour and line of each method
+
+
+def _draw_curves(
+    table: str, datasets: Sequence[str], curves: Curves, styles: Styles, label: str, *limits: float
+) -> tuple[Any, Any]:
+    """A panel a dataset, in it a curve a method against the tolerance; limits are those of the values."""
+    figure, axes = panels(len(datasets))
+    methods = {key[2] for key in curves}
+    for ax, dataset in zip(axes, datasets, strict=True):
+        taus = table_taus(table, dataset)
+        for method in filter(methods.__contains__, styles):
+            own = [(tau, *curves[dataset, tau, method]) for tau in taus if (dataset, tau, method) in curves]
+            x, y, errors = zip(*own, strict=True) if own else ((), (), ())
+            colour, line = styles[method]
+            ax.plot(x, y, color=colour, linestyle=line, marker="o", markersize=4, linewidth=1.3, label=method)
+            if None not in errors:
+                ax.errorbar(x, y, errors, fmt="none", ecolor=colour, elinewidth=1.3, capsize=2)
+        ax.set(xscale="log", xlabel="tolerated FPR", title=dataset, ylabel=label if ax is axes[0] else "")
+        percent_axis(ax.xaxis)
+        ax.set_xticks(taus)
+        ax.tick_params(axis="x", which="minor", bottom=False)
+        tidy(ax)
+        if limits:
+            ax.set_ylim(limits)
+    return figure, axes
+
+
+def _draw_printed(
+    table: str, datasets: Sequence[str], axes: Any, styles: Styles, value_of: Callable[[Any], float]
+) -> None:
+    """The paper's figures as crosses."""
+    for ax, dataset in zip(axes, datasets, strict=True):
+        for method, (colour, _) in styles.items():
+            for tau in table_taus(table, dataset):
+                printed = printed_figure(table, dataset, tau, method)
+                if printed is not None:
+                    ax.plot(tau, value_of(printed), "x", color=colour, markersize=7, alpha=0.8)
+    axes[0].plot([], [], "x", color=GREY, label="printed in the paper")
+
 
 RANKING_SETS = ("heart", "spambase", "spambase-unit", "real-sim", "w8a")
 # The paper's systems, then others; ours come last.
@@ -201,8 +291,8 @@ def draw_ranking(cells: ShareCells, folder: Path) -> list[Path]:
     datasets = [name for name in RANKING_SETS if any(key[0] == name for key in cells)]
     if not datasets:
         return []
-    figure, axes = draw_curves("ranking", datasets, cells, _RANKING_STYLES, "share of positives at the top")
-    draw_printed("ranking", datasets, axes, _RANKING_STYLES, lambda printed: printed)
+    figure, axes = _draw_curves("ranking", datasets, cells, _RANKING_STYLES, "share of positives at the top")
+    _draw_printed("ranking", datasets, axes, _RANKING_STYLES, lambda printed: printed)
     legend(figure, axes[0])
     return [save_picture(figure, folder / "shares.png")]
 
@@ -456,11 +546,11 @@ def draw_classification(cells: ClassifierCells, folder: Path) -> list[Path]:
     known = {key: cell for key, cell in cells.items() if cell is not None}
     scores: Curves = {key: (cell.score, None) for key, cell in known.items()}
     label = "NP-score of the mean rates (less is better)"
-    figure, axes = draw_curves(table, datasets, scores, _OWN_STYLES, label, 0, 1.6)
-    draw_printed(table, datasets, axes, _OWN_STYLES, lambda printed: printed[2])
+    figure, axes = _draw_curves(table, datasets, scores, _OWN_STYLES, label, 0, 1.6)
+    _draw_printed(table, datasets, axes, _OWN_STYLES, lambda printed: printed[2])
     legend(figure, axes[0])
     shares: Curves = {key: (cell.violations, None) for key, cell in known.items()}
     label = "share of rounds with test FPR above tau"
-    second, axes = draw_curves(table, datasets, shares, _ALL_STYLES, label, -0.03, 1.03)
+    second, axes = _draw_curves(table, datasets, shares, _ALL_STYLES, label, -0.03, 1.03)
     legend(second, axes[0])
     return [save_picture(figure, folder / "np_scores.png"), save_picture(second, folder / "violations.png")]

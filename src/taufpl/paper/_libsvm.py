@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
 import hashlib
 import lzma
 import os
@@ -12,7 +11,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -91,13 +90,6 @@ class DatasetInfo:
         """The checks that a download must pass."""
         known = all(file.text_checksum or file.packed_checksum for file in self.files)
         return "checksum, shape and class counts" if known else "shape and class counts alone"
-
-
-def find_info(name: str) -> DatasetInfo:
-    """Look a name up, or say which names there are."""
-    if name in LIBSVM_DATASETS:
-        return LIBSVM_DATASETS[name]
-    raise ValueError(f"name must be one of {', '.join(sorted(_SETS))}, got {name!r}.{did_you_mean(str(name), _SETS)}")
 
 
 def _info(name: str, counts: tuple[int, int, int], about: str, *files: TextFile) -> DatasetInfo:
@@ -196,6 +188,8 @@ _SETS = {
     )
 }
 
+LIBSVM_DATASETS: Mapping[str, DatasetInfo] = MappingProxyType(_SETS)
+
 # Loaders of the sets that the package contains.
 SHIPPED: dict[str, Callable[..., Any]] = {
     "heart": load_heart,
@@ -203,13 +197,9 @@ SHIPPED: dict[str, Callable[..., Any]] = {
     "spambase": load_spambase,
 }
 
-LIBSVM_DATASETS: Mapping[str, DatasetInfo] = MappingProxyType(_SETS)
-
-
 _OPENERS: dict[str, Any] = {"": open, ".bz2": bz2.open, ".xz": lzma.open}
 # Exceptions that reading a damaged file may raise; packed text and archives have their own.
 _DAMAGE = (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
-
 
 # Features in CSR, and labels 0 and 1.
 LabelledRows = tuple[Any, Array]
@@ -247,7 +237,7 @@ def write_parsed(info: DatasetInfo, rows: LabelledRows, folder: Path) -> None:
     """Keep the parsed form for the next call, whole or not at all."""
     data, target = rows
     # Where it cannot be written, the next call parses the text again.
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with written_whole(folder / f"{info.name}.npz") as draft, draft.open("xb") as stream:
             np.savez_compressed(
@@ -443,7 +433,7 @@ def _checksum(path: Path, like: str | None) -> str | None:
     return f"{digest.name}:{digest.hexdigest()}"
 
 
-@contextlib.contextmanager
+@contextmanager
 def _folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder. The system releases it when a process dies, so that it is never left behind."""
     with (folder / ".lock").open("ab") as handle:
@@ -452,19 +442,19 @@ def _folder_lock(folder: Path) -> Iterator[None]:
 
             is_locked = False
             while not is_locked:
-                with contextlib.suppress(OSError):  # each call gives up after ten seconds
+                with suppress(OSError):  # each call gives up after ten seconds
                     handle.seek(0)
                     msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
                     is_locked = True
         else:
             import fcntl
 
-            with contextlib.suppress(OSError):  # some network folders have no locks
+            with suppress(OSError):  # some network folders have no locks
                 fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def _progress_line(name: str, wanted: bool) -> Iterator[Show]:
     """A line on the terminal, written once a download takes more than a second, and five times a second at most."""
     due = time.monotonic() + 1.0 if wanted and sys.stderr.isatty() else float("inf")
@@ -566,7 +556,10 @@ def fetch_libsvm(
     ...
     ValueError: name must be one of a9a, breast-cancer, ..., got 'hart'. Did you mean 'heart'?
     """
-    info = find_info(name)
+    if name not in LIBSVM_DATASETS:
+        known = ", ".join(sorted(LIBSVM_DATASETS))
+        raise ValueError(f"name must be one of {known}, got {name!r}.{did_you_mean(str(name), LIBSVM_DATASETS)}")
+    info = LIBSVM_DATASETS[name]
     if not info.files:
         shipped = SHIPPED[name]()
         data, target, description = csr_matrix(shipped.data), shipped.target, shipped.DESCR
@@ -582,15 +575,12 @@ def fetch_libsvm(
     return Bunch(data=data, target=target, n_train=info.n_train, name=info.name, DESCR=description)
 
 
-def _user_cache() -> Path:
-    named = os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else os.environ.get("XDG_CACHE_HOME")
-    return (Path(named) if named else Path.home() / ".cache") / "taufpl"
-
-
 def _search_order(data_home: str | os.PathLike[str] | None) -> list[Path]:
-    """Folders to look in."""
+    """Folders to look in: `data_home`, or the one that the environment names, then the user's cache."""
+    named = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
+    cache = (Path(named) if named else Path.home() / ".cache") / "taufpl"
     first = data_home or os.environ.get("TAUFPL_DATA")
-    return [Path(first).expanduser(), _user_cache()] if first else [_user_cache()]
+    return [Path(first).expanduser(), cache] if first else [cache]
 
 
 def _from_folders(

@@ -86,8 +86,8 @@ def combine_rows(problem: RankingProblem, weights: Vector) -> Vector:
     return problem.combine(weights[:m], -weights[m:])
 
 
-# s. At 10 a reg of 10 can still take a third off the intercept, at 100 half a percent. Between 1 and 1,000 the time of
-# a fit hardly changes, but the rounding of the gradient grows with s.
+# s of `LiblinearScorer`. At 10 a reg of 10 can still take a third off the intercept, at 100 half a percent. Between 1
+# and 1,000 the time of a fit hardly changes, but the rounding of the gradient grows with s.
 _INTERCEPT_SCALING = 100.0
 
 # The first solve allows for an optimum as low as this share of P(0); one that is lower takes another solve.
@@ -131,7 +131,7 @@ class _LiblinearSolution:
 
 
 class _Objective:
-    """P, with one weight for all positives and one for all negatives."""
+    """P of `LiblinearScorer`, with one weight for all positives and one for all negatives."""
 
     def __init__(self, problem: RankingProblem, loss: SquaredHinge | Logistic, weights: tuple[float, float]) -> None:
         self.problem, self.loss, self.reg = problem, loss, problem.reg
@@ -169,7 +169,15 @@ class _Objective:
 
 
 class LiblinearScorer(BaselineScorer):
-    """A baseline that liblinear solves; subclasses say what a row of each class weighs."""
+    """A classifier with a weight for each class, solved by liblinear and certified here.
+
+    With labels y_i = +1 or -1 and weights a_i that depend on the class only, all of them minimise ::
+
+        P(w, b) = sum_i a_i l(y_i (x_i . w + b)) + (reg/2) (|w|^2 + (b/s)^2)
+
+    P is reg-strongly convex in (w, b/s). With g its gradient there, the dual point a_i |l'(y_i (x_i . w + b))| has the
+    value P - |g|^2 / (2 reg), so that |g|^2 / (2 reg) is the duality gap: P is no further above its minimum.
+    """
 
     _loss: ClassVar[SquaredHinge | Logistic] = SquaredHinge()
 

@@ -27,7 +27,19 @@ _DEPENDENT = 1e-13
 
 
 class Bundle:
-    """Planes under a risk, with the weights of the last solution, from which the next one starts."""
+    """Planes under a convex risk, and the minimum of the model that they make.
+
+    ::
+
+        M(w) = max_k (a_k . w + b_k) + (reg/2) |w|^2
+
+    The minimum of the model is a quadratic program over the weights of the planes,
+
+        max  b . alpha - |A' alpha|^2 / (2 reg)   over   alpha >= 0, sum alpha = 1,      w = -A' alpha / reg,
+
+    and every feasible alpha, exact or not, gives a lower bound. Each solution starts from the weights of the last.
+    Planes do not depend on reg, so that a bundle of them serves a whole grid of penalties.
+    """
 
     def __init__(self, n_features: int) -> None:
         self.slopes: Matrix = np.empty((0, n_features))
@@ -223,11 +235,21 @@ def minimise(
     start: Vector | None = None,
     callback: Callback | None = None,
 ) -> Minimum:
-    """Minimise R(w) + (reg/2) |w|^2 to a relative gap of tol, on the rows and at the reg of a ranking problem.
+    """Minimise P(w) = R(w) + (reg/2) |w|^2 to a relative gap of tol by cutting planes.
+
+    R is convex and piecewise linear; rows and reg are those of a ranking problem.
 
     Each iteration minimises the model, goes from the best point towards its minimiser as far as P falls, which
     costs no pass since scores are linear along a line, and takes a plane between the two, at most `max_iter` of them.
     It starts from zero or from `start`, and from the planes of a bundle of the same risk, which grows.
+
+    References
+    ----------
+    C. H. Teo, S. V. N. Vishwanathan, A. Smola and Q. V. Le, "Bundle methods for regularized risk minimization", JMLR
+    2010.
+
+    V. Franc and S. Sonnenburg, "Optimized cutting plane algorithm for large-scale risk minimization", JMLR 2009: the
+    line search, and where the next plane is taken.
     """
     run = _CuttingPlanes(problem, piece, Bundle(problem.n_features) if bundle is None else bundle, start, callback)
     n_iter = 0

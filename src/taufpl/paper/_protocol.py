@@ -1,15 +1,14 @@
-"""The protocol of the experiments: the paper's sets and figures, trials on disk, tables and pictures of their means."""
+"""The protocol of the experiments: the paper's sets and figures, trials on disk, tables and pictures."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
 import os
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -27,7 +26,6 @@ from taufpl._files import write_whole, written_whole
 from taufpl._types import Labels, Matrix
 from taufpl.exceptions import RankingCollapseWarning, RepeatedRowsWarning
 from taufpl.paper._libsvm import SHIPPED, fetch_libsvm
-from taufpl.plotting.style import GREY, percent_axis, tidy
 
 # Datasets in another form, judged by the same figures: the paper's instance space is the unit ball, and it does not say
 # how rows got there.
@@ -207,7 +205,7 @@ class RoundsFile:
         found = Counter(key_of(row) for row in self.rows)
         broken = {key for key, count in found.items() if key in wanted and count != wanted[key]}
         self.rows = [row for row in self.rows if key_of(row) not in broken]
-        write_text(self.path, self._as_csv(self.rows, header=True))
+        write_whole(self.path, self._as_csv(self.rows, header=True).encode())
         return {key for key in found if key in wanted and key not in broken}
 
     def append(self, trial: Trial, rows: Sequence[Row]) -> None:
@@ -242,7 +240,7 @@ class RoundsFile:
 
     def _check_settings(self, path: Path, settings: dict[str, Any]) -> None:
         if not path.exists():
-            write_text(path, json.dumps(settings, indent=2) + "\n")
+            write_whole(path, f"{json.dumps(settings, indent=2)}\n".encode())
             return
         found = json.loads(path.read_text("utf-8"))
         if found != settings:
@@ -255,11 +253,6 @@ class RoundsFile:
 def key_of(row: Row) -> Key:
     """The key of the trial that a row belongs to."""
     return row["dataset"], row["method"], int(row["round"])
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file, or nothing."""
-    write_whole(path, text.encode())
 
 
 @contextmanager
@@ -283,47 +276,10 @@ def joined(notes: Counter[str]) -> str:
     return "; ".join(f"{note} {count}x" for note, count in notes.items())
 
 
-CellKey = tuple[str, float, str]  # dataset, tau, method
-
-
-class Mean(NamedTuple):
-    """A mean over rounds with its standard error, NaN for a single round."""
-
-    value: float
-    error: float
-
-
-def mean(values: Iterable[float]) -> Mean:
-    """The mean of some figures."""
-    figures = np.array(list(values), dtype=np.float64)
-    error = float(figures.std(ddof=1) / math.sqrt(figures.size)) if figures.size > 1 else math.nan
-    return Mean(float(figures.mean()), error)
-
-
-def by_cell(rows: Iterable[Row]) -> dict[CellKey, list[Row]]:
-    """Rows of all rounds, by dataset, tolerance and method."""
-    cells: dict[CellKey, list[Row]] = defaultdict(list)
-    for row in rows:
-        cells[row["dataset"], float(row["tau"]), row["method"]].append(row)
-    return dict(cells)
-
-
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def share(value: float | None) -> str:
-    """A figure between 0 and 1 as the paper prints it: three digits, no zero before the point."""
-    if value is None or math.isnan(value):
-        return "N/A"
-    return f"{value:.3f}".replace("0.", ".", 1)
-
-
-def rate(value: float) -> str:
-    """A false-positive rate, with more digits where it is under one in a thousand."""
-    return f"{value:.5f}".rstrip("0").rstrip(".").replace("0.", ".", 1) if 0 < value < 0.001 else share(value)
 
 
 def percent(tau: float) -> str:
@@ -331,71 +287,10 @@ def percent(tau: float) -> str:
     return f"{100 * tau:g} %"
 
 
-def cell_table(
-    table: str, datasets: Iterable[str], methods: Sequence[str], cells: Iterable[CellKey], text: Callable[..., str]
-) -> str:
-    """Datasets and the paper's tolerances down, methods across; `text` is called with dataset, tolerance and method.
-
-    A dataset without cells has a line more, with the command that fills them.
-    """
-    present = {dataset for dataset, _, _ in cells}
-    lines = []
-    for dataset in datasets:
-        for tau in table_taus(table, dataset):
-            lines.append([dataset, percent(tau), *(text(dataset, tau, method) for method in methods)])
-        if dataset not in present:
-            command = f"not run: `taufpl reproduce {table} --dataset {dataset}`"
-            lines.append([dataset, command, *[""] * len(methods)])
-    return markdown(["dataset", "tau", *methods], lines)
-
-
 def write_table(folder: Path, *paragraphs: str) -> Path:
     """Write paragraphs to ``table.md``."""
-    write_text(folder / "table.md", "\n\n".join(paragraphs) + "\n")
+    write_whole(folder / "table.md", ("\n\n".join(paragraphs) + "\n").encode())
     return folder / "table.md"
-
-
-# A value with its error or None, by dataset, tolerance and method.
-Curves = Mapping[CellKey, tuple[float, float | None]]
-Styles = Mapping[str, tuple[str, str]]  # colour and line of each method
-
-
-def draw_curves(
-    table: str, datasets: Sequence[str], curves: Curves, styles: Styles, label: str, *limits: float
-) -> tuple[Any, Any]:
-    """A panel a dataset, in it a curve a method against the tolerance; limits are those of the values."""
-    figure, axes = panels(len(datasets))
-    methods = {key[2] for key in curves}
-    for ax, dataset in zip(axes, datasets, strict=True):
-        taus = table_taus(table, dataset)
-        for method in filter(methods.__contains__, styles):
-            own = [(tau, *curves[dataset, tau, method]) for tau in taus if (dataset, tau, method) in curves]
-            x, y, errors = zip(*own, strict=True) if own else ((), (), ())
-            colour, line = styles[method]
-            ax.plot(x, y, color=colour, linestyle=line, marker="o", markersize=4, linewidth=1.3, label=method)
-            if None not in errors:
-                ax.errorbar(x, y, errors, fmt="none", ecolor=colour, elinewidth=1.3, capsize=2)
-        ax.set(xscale="log", xlabel="tolerated FPR", title=dataset, ylabel=label if ax is axes[0] else "")
-        percent_axis(ax.xaxis)
-        ax.set_xticks(taus)
-        ax.tick_params(axis="x", which="minor", bottom=False)
-        tidy(ax)
-        if limits:
-            ax.set_ylim(limits)
-    return figure, axes
-
-
-def draw_printed(
-    table: str, datasets: Sequence[str], axes: Any, styles: Styles, value_of: Callable[[Any], float]
-) -> None:
-    """The paper's figures as crosses."""
-    for ax, dataset in zip(axes, datasets, strict=True):
-        for method, (colour, _) in styles.items():
-            for tau in table_taus(table, dataset):
-                printed = printed_figure(table, dataset, tau, method)
-                if printed is not None:
-                    ax.plot(tau, value_of(printed), "x", color=colour, markersize=7, alpha=0.8)
-    axes[0].plot([], [], "x", color=GREY, label="printed in the paper")
 
 
 def save_picture(figure: Any, path: Path) -> Path:
@@ -406,6 +301,7 @@ def save_picture(figure: Any, path: Path) -> Path:
 
 
 def panels(n: int, *, width: float = 4.6, height: float = 4.4) -> tuple[Any, Any]:
+    """A figure with panels side by side."""
     # A figure of its own, without pyplot: nothing is left open, and no window is asked for.
     module = require("matplotlib.figure", "plot", "to draw the results")
     figure = module.Figure(figsize=(width * n, height), layout="constrained")
@@ -413,6 +309,7 @@ def panels(n: int, *, width: float = 4.6, height: float = 4.4) -> tuple[Any, Any
 
 
 def legend(figure: Any, ax: Any, columns: int = 7) -> None:
+    """Put the legend of some axes under their figure."""
     handles, labels = ax.get_legend_handles_labels()
     columns = min(len(labels), columns)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)

@@ -165,7 +165,7 @@ class BoxSearch:
 
 
 def early_ends(problem: RankingProblem, ends: Sequence[float], norm: float, max_iter: int = 1000) -> list[Vector]:
-    """Points on the way to the optimum, one for each end.
+    """Where the paper's Algorithm 1 ends on its way to the optimum, one point for each end; nothing is certified.
 
     Accelerated projected gradient on the dual from zero, with constant steps and without restarts. It ends where a step
     changes the dual value by less than `end` times that value, or after `max_iter` steps. `ends` descend; `norm` is the
