@@ -30,8 +30,16 @@ REPEATED = ("check_estimator_sparse_matrix", "check_classifiers_train(readonly_m
 ROUNDING = tuple(
     f"tests/{name}"
     for name in (
-        *("baselines", "estimators/remote", "house/test_golden.py", "inspection", "kernels", "operators", "problem"),
-        *("projection/remote", "solvers"),
+        *(
+            "estimators/remote",
+            "house/test_golden.py",
+            "inspection",
+            "kernels",
+            "operators",
+            "paper/test_cost_sensitive.py",
+        ),
+        *("paper/test_cutting_planes.py", "paper/test_partial_auc.py", "paper/test_published_projections.py"),
+        *("paper/test_rank_svm.py", "problem", "projection/remote", "solvers"),
     )
 )
 # Files of long tests that share nothing.

@@ -26,7 +26,7 @@ __all__ = [
     "TopPush",
 ]
 
-__getattr__ = on_demand(__name__, {"taufpl.paper": [*__all__, "partial_auc_path", "range_count"]}, ["projection"])
+__getattr__ = on_demand(__name__, {"taufpl.paper": __all__}, ["projection"])
 
 
 def __dir__() -> list[str]:

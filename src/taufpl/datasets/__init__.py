@@ -25,9 +25,7 @@ __all__ = [
     "upsample",
 ]
 
-__getattr__ = on_demand(
-    __name__, {"taufpl.paper": ["LIBSVM_DATASETS", "DatasetInfo", "TextFile", "download", "fetch_libsvm"]}
-)
+__getattr__ = on_demand(__name__, {"taufpl.paper": ["LIBSVM_DATASETS", "DatasetInfo", "fetch_libsvm"]})
 
 
 def __dir__() -> list[str]:

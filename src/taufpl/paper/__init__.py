@@ -10,9 +10,9 @@ from taufpl._extras import on_demand
 
 if TYPE_CHECKING:
     from taufpl.paper._experiments import EXPERIMENTS, reproduce
-    from taufpl.paper._libsvm import LIBSVM_DATASETS, DatasetInfo, TextFile, download, fetch_libsvm
+    from taufpl.paper._libsvm import LIBSVM_DATASETS, DatasetInfo, fetch_libsvm
     from taufpl.paper._linear_baselines import BiasShiftedSVM, CostSensitiveLogisticRegression, CostSensitiveSVM
-    from taufpl.paper._partial_auc import PartialAUCSVM, partial_auc_path, range_count
+    from taufpl.paper._partial_auc import PartialAUCSVM
     from taufpl.paper._protocol import Trial
     from taufpl.paper._published_projections import bisection, ibis, ptkc, sort_based, sort_based_cone
     from taufpl.paper._ranking_baselines import RankSVM, TopPush
@@ -26,16 +26,12 @@ __all__ = [
     "DatasetInfo",
     "PartialAUCSVM",
     "RankSVM",
-    "TextFile",
     "TopPush",
     "Trial",
     "bisection",
-    "download",
     "fetch_libsvm",
     "ibis",
-    "partial_auc_path",
     "ptkc",
-    "range_count",
     "reproduce",
     "sort_based",
     "sort_based_cone",
@@ -45,9 +41,9 @@ __getattr__ = on_demand(
     __name__,
     {
         "taufpl.paper._experiments": ["EXPERIMENTS", "reproduce"],
-        "taufpl.paper._libsvm": ["LIBSVM_DATASETS", "DatasetInfo", "TextFile", "download", "fetch_libsvm"],
+        "taufpl.paper._libsvm": ["LIBSVM_DATASETS", "DatasetInfo", "fetch_libsvm"],
         "taufpl.paper._linear_baselines": ["BiasShiftedSVM", "CostSensitiveLogisticRegression", "CostSensitiveSVM"],
-        "taufpl.paper._partial_auc": ["PartialAUCSVM", "partial_auc_path", "range_count"],
+        "taufpl.paper._partial_auc": ["PartialAUCSVM"],
         "taufpl.paper._protocol": ["Trial"],
         "taufpl.paper._published_projections": ["bisection", "ibis", "ptkc", "sort_based", "sort_based_cone"],
         "taufpl.paper._ranking_baselines": ["RankSVM", "TopPush"],

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, save_npz
 
-from taufpl.datasets import LIBSVM_DATASETS, DatasetInfo, TextFile, fetch_libsvm
+from taufpl.datasets import LIBSVM_DATASETS, DatasetInfo, fetch_libsvm
 from taufpl.exceptions import DatasetError
+from taufpl.paper._libsvm import TextFile
 
 TRAIN = b"+1 1:0.5 3:2\n-1 2:1e-3\n-1 1:-1 2:4 4:7\n"
 TEST = b"-1 4:1\n+1 3:0.25\n"

@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimator_cases import two_clouds
-from taufpl.baselines import PartialAUCSVM, partial_auc_path, range_count
+from taufpl.baselines import PartialAUCSVM
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import as_operator
 from taufpl.paper._linear_baselines import combine_rows, stacked_scores
-from taufpl.paper._partial_auc import highest, minimise, partial_auc_piece
+from taufpl.paper._partial_auc import highest, minimise, partial_auc_path, partial_auc_piece, range_count
 from taufpl.problem import RankingProblem
 
 

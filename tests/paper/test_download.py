@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taufpl.datasets import DatasetInfo, TextFile, download, fetch_libsvm
+from taufpl.datasets import DatasetInfo, fetch_libsvm
 from taufpl.exceptions import DatasetError
+from taufpl.paper._libsvm import TextFile, download
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, size=300_000, dtype=np.uint8))
 CHECKSUM = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
