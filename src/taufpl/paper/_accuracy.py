@@ -153,8 +153,7 @@ RANKING_COLUMNS = (
 
 ShareCells = dict[CellKey, Mean]
 
-# Rankings whose solver ends early have the colour of the exact ones, and classifiers under the guarantee that of their
-# scorer.
+# Rankings whose solver ends early have the colour of the exact ones.
 _EXACT = dict(zip((method for method in RANKING_METHODS if method not in EARLY), CYCLE, strict=True))
 _RANKING_STYLES = {
     method: (_EXACT[EARLY.get(method, method)], "--" if method in EARLY else "-") for method in RANKING_METHODS
@@ -332,6 +331,7 @@ _SCORERS = {"CS-SVM-OOB": "CS-SVM", "tau-FPL": "tau-Rank", "2tau-FPL": "2tau-Ran
 _TAU_SCALES = {"tau-FPL": 1.0, "2tau-FPL": 2.0}
 
 _OWN_STYLES = {method: (colour, "-") for method, colour in zip(OWN, CYCLE, strict=True)}
+# Classifiers under the guarantee have the colour of their scorer.
 _ALL_STYLES = _OWN_STYLES | {method: (_OWN_STYLES[method.removesuffix(" np")][0], "--") for method in GUARANTEED}
 
 

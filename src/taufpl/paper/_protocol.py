@@ -34,7 +34,6 @@ FORMS = {"spambase-unit": "spambase"}
 SMALL_ROWS = 10_000
 ROUNDS_SMALL, ROUNDS_LARGE = 30, 10
 _TEST_SHARE = 1 / 3
-_DPI = 130
 
 
 class LabelledData(NamedTuple):
@@ -296,7 +295,7 @@ def write_table(folder: Path, *paragraphs: str) -> Path:
 def save_picture(figure: Any, path: Path) -> Path:
     """Write a picture, whole or not at all."""
     with written_whole(path) as draft:
-        figure.savefig(draft, dpi=_DPI, format="png")
+        figure.savefig(draft, dpi=130, format="png")
     return path
 
 
