@@ -7,16 +7,7 @@ Rows in memory are served here. Remote rows (on a device, on a cluster, in files
 from typing import TYPE_CHECKING
 
 from taufpl._extras import deprecated, on_demand
-from taufpl.operators._base import Operator, add_square as add_square
-from taufpl.operators._chunks import map_chunks as map_chunks, scratch as scratch
-from taufpl.operators._known_gram import KnownGramOperator as KnownGramOperator
-from taufpl.operators._pairs import (
-    FAR as FAR,
-    FixedRows as FixedRows,
-    middle as middle,
-    work_type as work_type,
-)
-from taufpl.operators._remote import (
+from taufpl.operators._array_api import (
     are_together as are_together,
     device_of as device_of,
     is_collection as is_collection,
@@ -27,22 +18,29 @@ from taufpl.operators._remote import (
     plain as plain,
     to_numpy as to_numpy,
 )
-from taufpl.operators._storage import (
+from taufpl.operators._base import Operator, add_square as add_square
+from taufpl.operators._formats import KnownGramOperator as KnownGramOperator, as_operator
+from taufpl.operators._threads import (
+    ignoring as ignoring,
+    map_chunks as map_chunks,
+    n_threads as n_threads,
+    one_blas_thread as one_blas_thread,
+    scratch as scratch,
+    thread_limit as thread_limit,
+    worker as worker,
+)
+from taufpl.operators._values import (
+    FAR as FAR,
     LARGEST_VALUE,
-    as_operator,
+    FixedRows as FixedRows,
     check_squares,
     contents,
     is_dense as is_dense,
+    middle as middle,
     spread as spread,
     square_sums as square_sums,
     stacked as stacked,
-)
-from taufpl.operators._threads import (
-    ignoring as ignoring,
-    n_threads as n_threads,
-    one_blas_thread as one_blas_thread,
-    thread_limit as thread_limit,
-    worker as worker,
+    work_type as work_type,
 )
 
 if TYPE_CHECKING:

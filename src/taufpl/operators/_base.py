@@ -1,22 +1,67 @@
-"""Rows in memory: the methods that all storage formats share, checks of arguments, and the count of passes."""
+"""What a storage format must provide, in memory or remote, and what all formats in memory share.
+
+A new format of remote rows is one class with the five methods of `Rows`. `Operator` adds, for rows in memory, checks of
+arguments, the count of passes, and what is made of products.
+"""
 
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh_tridiagonal, lapack, solve_triangular
 from scipy.linalg.blas import dger
 
-from taufpl._types import Matrix, Vector
-from taufpl.operators import _spectral
-from taufpl.operators._row_factor import RowFactor, pivoted_cholesky
-from taufpl.operators._rows import Rows
+from taufpl._types import Matrix, RowIndices, Vector
 
 Index = NDArray[np.intp]
+
+# What is left of a squared row norm once it is this small, beside the largest one and for each row, is rounding.
+_ROUNDING = 10 * np.finfo(np.float64).eps
+
+
+class Rows(ABC):
+    """Rows x_i of a matrix X in one storage format.
+
+    Vectors with an entry a feature come in as NumPy arrays. Everything else is an array of the library that holds X:
+    indices of rows (None: all of them, in order), vectors with an entry a row, and results, which are in double
+    precision.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns of X.
+    exact : bool
+        Whether `dot` adds up in double precision even where it is not asked to.
+    """
+
+    shape: tuple[int, int]
+    exact: bool = True
+
+    @abstractmethod
+    def dot(self, w: Vector, rows: Any | None = None, *, exact: bool = False) -> Any:
+        """x_i . w for each of the rows; one pass. If `exact`, in double precision throughout."""
+
+    @abstractmethod
+    def add(self, values: Any, rows: Any | None = None) -> Any:
+        """Sum of values_i x_i over the rows, with values_i in the order of the rows."""
+
+    @abstractmethod
+    def moments(self, rows: Any, shift: Vector) -> tuple[Any, Any]:
+        """Sums of (x_i - shift)(x_i - shift)' and of x_i - shift over the rows."""
+
+    @abstractmethod
+    def squares(self, rows: Any | None, axis: int) -> Any:
+        """Sums of squares along each of the rows (axis 1), or down each column over the rows (axis 0)."""
+
+    @abstractmethod
+    def take(self, rows: Any | None) -> Any:
+        """A copy of some rows, as an array or a sparse matrix; or all rows (None), which may be no copy."""
 
 
 @dataclass
@@ -164,7 +209,7 @@ class Operator(Rows):
 
     def row_factor(self) -> RowFactor:
         """Coordinates of all rows in their span; an n x n matrix is formed. One pass the first time, then kept."""
-        from taufpl.operators._dense import DenseOperator
+        from taufpl.operators._formats import DenseOperator
 
         if self._row_parts is None:
             rows, pivots = pivoted_cholesky(self.row_gram(np.arange(self.shape[0])))
@@ -189,11 +234,45 @@ class Operator(Rows):
     def spectral_norm(self, *, seed: int = 0, tol: float = 1e-3, max_iter: int = 100) -> float:
         """Largest singular value of X, from above: between ``|X|_2`` and ``(1 + tol) |X|_2`` once it has converged.
 
-        By Lanczos' method from a random start: the same seed, the same answer. An iteration takes two passes, and the
-        bound by the Frobenius norm takes one. Where `max_iter` iterations are not enough the answer is still safe, only
-        less tight.
+        The same seed gives the same answer. An iteration takes two passes, and the bound by the Frobenius norm takes
+        one. Where `max_iter` iterations are not enough the answer is still safe, only less tight.
+
+        Lanczos' method on X'X, with full reorthogonalisation, from a random start. Its largest Ritz value theta lies
+        under the largest eigenvalue lambda_1 of X'X, and some eigenvalue lies within the residual rho of theta; once
+        that one is lambda_1, lambda_1 <= theta + rho. So it stops at rho <= 2 tol theta and returns
+        sqrt(theta + rho), but never more than the Frobenius norm, which is a bound without conditions.
+
+        That theta belongs to lambda_1 and not to an eigenvalue below it is not proven, but very likely: the start
+        would have to be almost orthogonal to the first singular vector.
         """
-        return _spectral.spectral_norm(self, seed, tol, max_iter)
+        if not (tol > 0 and max_iter >= 1):
+            raise ValueError(f"tol must be positive and max_iter at least 1, got {tol!r} and {max_iter!r}.")
+        frobenius = math.sqrt(float(self.row_norms().sum()))
+        if frobenius == 0.0:
+            return 0.0
+        n_columns = self.shape[1]
+        direction = np.random.default_rng(seed).standard_normal(n_columns)
+        basis = np.empty((0, n_columns))
+        diagonal: list[float] = []
+        beside: list[float] = []
+        theta = residual = 0.0
+        length = float(np.linalg.norm(direction))
+        for _ in range(min(max_iter, n_columns)):
+            basis = np.vstack([basis, direction / length])
+            direction = self.rmatvec(self.matvec(basis[-1]))
+            diagonal.append(float(direction @ basis[-1]))
+            for _ in range(2):  # once is not enough in floating point
+                direction -= basis.T @ (basis @ direction)
+            length = float(np.linalg.norm(direction))
+            theta, weight = _top_pair(diagonal, beside)
+            residual = length * abs(weight)
+            # An invariant subspace (length 0) cannot be left, and holds the answer.
+            if residual <= 2 * tol * theta or length <= np.finfo(float).eps * frobenius**2:
+                break
+            beside.append(length)
+        # A last few units for rounding: the bound must hold, and X'X was formed in floating point.
+        safe = math.sqrt(theta + residual) * (1 + n_columns**0.5 * np.finfo(float).eps)
+        return min(safe, frobenius)
 
     def take_rows(self, rows: ArrayLike) -> Self:
         """Operator on a copy of these rows, in this order. Its work counts here too, as a share of all rows."""
@@ -266,3 +345,50 @@ class Operator(Rows):
 def add_square(matrix: Matrix, factor: float, vector: Vector) -> None:
     """Add factor * vector vector' to a matrix with contiguous rows, in place: there is no second matrix to fill."""
     dger(factor, vector, vector, a=matrix.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFactor:
+    """X = L Q', where Q has orthonormal columns: the rows of L are those of X in coordinates of their span.
+
+    So X w = L u and |w| = |u| for w = Q u, and what is left of a w outside the span changes no score. Q is never
+    formed: it is X_p' T^-T, where X_p are r linearly independent rows of X and T is the triangle that they have in L.
+    `source` is X of shape (n, d), `reduced` is L of shape (n, r), whose work counts as a share of the values stored in
+    X, `pivots` are the rows X_p and `triangle` is T, lower.
+    """
+
+    source: Operator
+    reduced: Operator
+    pivots: RowIndices
+    triangle: Matrix
+
+    def lift(self, reduced: Vector) -> Vector:
+        """Q u, from the r rows."""
+        weights = solve_triangular(self.triangle, reduced, lower=True, trans="T", check_finite=False)
+        return self.source.rmatvec_rows(weights, self.pivots)
+
+    def coordinates(self, vector: Vector) -> Vector:
+        """Q' w, from the r rows."""
+        scores = self.source.matvec_rows(vector, self.pivots)
+        return np.asarray(solve_triangular(self.triangle, scores, lower=True, check_finite=False))
+
+
+def pivoted_cholesky(gram: Matrix) -> tuple[Matrix, RowIndices]:
+    """G = L L' with L of as many columns as G has rank, and the rows of L that form its lower triangle, in order.
+
+    Relative to the square root of the largest diagonal entry, L is exact up to the square root of rounding.
+    """
+    n_rows = len(gram)
+    tol = n_rows * _ROUNDING * float(gram.diagonal().max())
+    factor, pivots, rank, _ = lapack.dpstrf(gram, tol=tol, lower=1)
+    order = np.asarray(pivots, dtype=np.intp) - 1
+    rows = np.zeros((n_rows, rank))
+    rows[order] = np.tril(factor)[:, :rank]
+    return rows, order[:rank]
+
+
+def _top_pair(diagonal: list[float], beside: list[float]) -> tuple[float, float]:
+    """Largest eigenvalue of a symmetric tridiagonal matrix, and the last entry of its eigenvector."""
+    last = len(diagonal) - 1
+    values, vectors = eigh_tridiagonal(diagonal, beside, select="i", select_range=(last, last))
+    return float(values[0]), float(vectors[-1, 0])

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Vector
-from taufpl.operators._remote import array_compat, namespace
-from taufpl.operators._rows import Rows
+from taufpl.operators._array_api import array_compat, namespace
+from taufpl.operators._base import Rows
 from taufpl.operators.remote._array_entries import ArraySelected
 from taufpl.operators.remote._blocks import Block, Terms
 

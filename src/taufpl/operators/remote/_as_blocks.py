@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from taufpl._extras import require
-from taufpl.operators._remote import is_collection
+from taufpl.operators._array_api import is_collection
 from taufpl.operators._threads import n_threads
 from taufpl.operators.remote._blocks import Blocks
 from taufpl.operators.remote._local import LocalBlocks

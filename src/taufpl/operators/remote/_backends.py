@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from taufpl.operators._rows import Rows
-from taufpl.operators._storage import operator_on
+from taufpl.operators._base import Rows
+from taufpl.operators._formats import operator_on
 from taufpl.operators.remote._arrays import ArrayBlock, ArrayRows
 from taufpl.operators.remote._blocks import Block
 from taufpl.operators.remote._numpy import NumpyBlock

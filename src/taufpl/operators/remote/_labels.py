@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from taufpl._types import Array
-from taufpl.operators._remote import is_foreign_array, namespace, to_numpy
-from taufpl.operators._storage import LARGEST_VALUE
+from taufpl.operators._array_api import is_foreign_array, namespace, to_numpy
+from taufpl.operators._values import LARGEST_VALUE
 from taufpl.operators.remote._blocks import Block, Blocks, State
 
 # Distinct labels of a block that are reported; more of them are a mistake, or a regression.

@@ -13,8 +13,8 @@ from scipy import sparse
 
 from taufpl._extras import require
 from taufpl._types import Vector
-from taufpl.operators._remote import is_collection, is_foreign_array, like, namespace, plain, to_numpy
-from taufpl.operators._storage import as_operator
+from taufpl.operators._array_api import is_collection, is_foreign_array, like, namespace, plain, to_numpy
+from taufpl.operators._formats import as_operator
 from taufpl.operators.remote._backends import as_block
 from taufpl.operators.remote._sparse_torch import is_sparse_tensor
 from taufpl.operators.remote.dask import _source as source

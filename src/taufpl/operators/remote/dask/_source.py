@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from taufpl._extras import require
-from taufpl.operators._remote import is_collection
+from taufpl.operators._array_api import is_collection
 from taufpl.operators.remote.dask._chunks import Loader, float_type, label_values, measure
 
 # A task costs the scheduler about half a millisecond, whatever it does, and a round has one for every block: blocks of
