@@ -222,7 +222,7 @@ def test_a_violation_is_reported(path, text):
         ("estimators/_ranker.py", "from ._base import Base\nfrom ..solvers import newton"),
         ("estimators/_ranker.py", "from taufpl import _extras, problem"),
         ("solvers/newton.py", "'''Knows no torch and no issparse.'''\nimport numpy as np"),
-        ("operators/remote/dask/_blocks.py", "import dask.array as da\nfrom scipy.sparse import issparse"),
+        ("operators/remote/_dask_blocks.py", "import dask.array as da\nfrom scipy.sparse import issparse"),
         ("metrics.py", "from taufpl.thresholding import order_statistic"),
         ("report/_page.py", "from taufpl import TauFPLClassifier, metrics"),
         ("persistence/_steps.py", "from taufpl.preprocessing import LevelEncoder"),

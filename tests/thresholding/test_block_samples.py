@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from taufpl.estimators.remote import BlockTable
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.operators import LocalBlocks
-from taufpl.operators.remote import _order as _block_order
+from taufpl.operators.remote import _summaries
 from taufpl.thresholding import (
     ArraySample,
     JointOrderStatistic,
@@ -46,7 +46,7 @@ def sample(scores, **how):
 def sizes(request, monkeypatch):
     """As it is, where few values all travel; and so small that samples of them have to do."""
     for name in ("_LEAST_SAMPLE", "_MOST_ENTRIES"):
-        monkeypatch.setattr(_block_order, name, request.param)
+        monkeypatch.setattr(_summaries, name, request.param)
 
 
 @pytest.mark.usefixtures("sizes")

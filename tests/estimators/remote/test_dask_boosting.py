@@ -46,7 +46,7 @@ MODELS = {
 @pytest.fixture(scope="module")
 def client(cluster):
     with client_of(cluster) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taufpl.operators.remote.dask._source._LEAST_BYTES", 1)  # small blocks, on both workers
+        patch.setattr("taufpl.operators.remote._dask_chunks._LEAST_BYTES", 1)  # small blocks, on both workers
         yield made
 
 
@@ -236,10 +236,10 @@ def test_rows_on_a_device_stay_there(monkeypatch):
     def refuse(X):
         raise AssertionError("rows were copied to the host")
 
-    for place in ("operators.remote", "operators.remote._scores", "estimators.remote._learners"):
+    for place in ("operators.remote", "operators.remote._inputs", "estimators.remote._learners"):
         monkeypatch.setattr(f"taufpl.{place}.on_cuda", lambda X: True)
         monkeypatch.setattr(f"taufpl.{place}.device_rows", lambda X: X.numpy())
-    monkeypatch.setattr("taufpl.operators.remote._scores.rows_on_host", refuse)
+    monkeypatch.setattr("taufpl.operators.remote._inputs.rows_on_host", refuse)
     tensor = torch.from_numpy(X.astype(np.float32))
     found = screen(XGBClassifier(**XGB)).fit(tensor, y)
     scores = found.decision_function(tensor)

@@ -27,7 +27,8 @@ from dask_cases import (
 )
 from taufpl.operators import FileRows, as_blocks
 from taufpl.operators.remote import DaskBlocks, Entries, check_rows, divide, label_counts, order_statistic
-from taufpl.operators.remote.dask import Chunks, Room, plan_blocks, share_out, workers_room
+from taufpl.operators.remote._dask_blocks import share_out, workers_room
+from taufpl.operators.remote._dask_chunks import Chunks, Room, plan_blocks
 
 
 @pytest.fixture(scope="module")

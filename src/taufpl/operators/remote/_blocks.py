@@ -28,6 +28,9 @@ Terms = tuple[tuple[float, Any], ...]
 # Numbers and NumPy arrays of fixed shapes.
 Sums = tuple[Any, ...]
 
+# Quantiles that stand in for entries which are too many to be sent.
+N_QUANTILES = 65
+
 
 @dataclass(frozen=True, slots=True)
 class Deferred:

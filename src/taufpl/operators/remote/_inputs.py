@@ -1,8 +1,9 @@
-"""Scores and labels of remote rows: on their device, or chunk by chunk and not before they are asked for."""
+"""Remote rows as users give them: blocks of them for a fit, and scores and labels where the rows are."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,10 +16,127 @@ from taufpl._extras import require
 from taufpl._types import Vector
 from taufpl.operators._array_api import is_collection, is_foreign_array, like, namespace, plain, to_numpy
 from taufpl.operators._formats import as_operator
-from taufpl.operators.remote._backends import as_block
-from taufpl.operators.remote._sparse_torch import is_sparse_tensor
-from taufpl.operators.remote.dask import _source as source
-from taufpl.operators.remote.dask._chunks import join_rows
+from taufpl.operators._threads import n_threads
+from taufpl.operators.remote._arrays import is_sparse_tensor
+from taufpl.operators.remote._blocks import Blocks
+from taufpl.operators.remote._dask_blocks import place_on_workers, workers_room
+from taufpl.operators.remote._dask_chunks import (
+    BlockPlan,
+    Chunks,
+    Room,
+    check_frame,
+    check_kind,
+    check_reachable,
+    first_state,
+    is_array,
+    is_frame,
+    join_rows,
+    lazy_block,
+    plan_blocks,
+    read_labels,
+    read_rows,
+    settle_shared,
+)
+from taufpl.operators.remote._local import LocalBlocks, as_block
+
+# Without a cluster every thread holds one block at a time, of a sixteenth of this: 128 MiB.
+_MEMORY_A_THREAD = 1 << 31
+
+
+def header(X: Any) -> Any:
+    """Something without rows that has the columns of X, and their names where there are any."""
+    if is_collection(X):
+        check_kind(X)
+    return X._meta if is_frame(X) else X
+
+
+def as_blocks(
+    X: Any, y: Any = None, *, persist: bool | None = None, block_bytes: int | None = None, client: Any = None
+) -> Blocks:
+    """Blocks of a dask array or dataframe, on the current cluster or in this process; or of an array on a device.
+
+    Every block begins with a state of up to three entries: ``number`` and ``start``, its place among the blocks and its
+    first row, and ``labels`` where y is given.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d), dask dataframe, or array of any library
+        Rows of a collection may be cut anywhere; chunks are NumPy arrays or SciPy sparse matrices. Columns of a
+        dataframe must hold numbers. An array becomes one block, where it is.
+    y : dask array or series, or array-like, of shape (n,), optional
+        Labels. Where their chunks differ from those of X, they are cut like X.
+    persist : bool, optional
+        Whether rows are kept in the workers' memory, or read from their source in every pass over them. None keeps
+        them if they take, with all that a solver needs beside them, at most half of that memory. Without a cluster
+        they are always read.
+    block_bytes : int, optional
+        Chunks are joined until a block has this size. None takes two blocks a thread, of 8 MiB at least and, if they
+        are read in every pass, a sixteenth of the memory of a thread at most.
+    client : distributed.Client, optional
+        None takes the current one, if there is any.
+
+    Returns
+    -------
+    Blocks
+        To be closed at the end, by ``close()`` or ``with``: workers then forget rows and states.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from taufpl.operators import as_blocks
+    >>> with as_blocks(da.ones((1000, 3), chunks=(300, 3))) as blocks:
+    ...     blocks.gather(lambda block, state: (state["start"], block.shape))
+    [(0, (1000, 3))]
+    """
+    if not is_collection(X):
+        state = {"number": 0, "start": 0} if y is None else {"number": 0, "start": 0, "labels": y}
+        return LocalBlocks([as_floats(X)], [state])
+    client = current_client() if client is None else client
+    if client is not None:
+        # Sizes that are not known are computed where the rows are.
+        with client.as_current():
+            return _blocks(X, y, persist, block_bytes, client)
+    check_reachable(X, "X")
+    check_reachable(y, "y")
+    return _blocks(X, y, persist, block_bytes, None)
+
+
+def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, client: Any) -> Blocks:
+    room = Room(n_threads(), _MEMORY_A_THREAD * n_threads()) if client is None else workers_room(client)
+    chunks, n_features = read_rows(X, room)
+    n_rows = sum(chunks.sizes)
+    if n_rows == 0 or n_features == 0:
+        raise ValueError(f"X must have at least one row and one column, got shape {(n_rows, n_features)}.")
+    labels = None if y is None else read_labels(y, chunks.sizes)
+    keep = client is not None and (chunks.has_futures or (room.holds(chunks) if persist is None else persist))
+    groups = plan_blocks(chunks, room, keep=keep, block_bytes=block_bytes)
+    if not keep:
+        chunks = settle_shared(chunks, groups)
+        labels = settle_shared(labels, groups) if isinstance(labels, Chunks) and client is None else labels
+    plan = BlockPlan(chunks, labels, groups, n_features)
+    return _in_this_process(plan) if client is None else place_on_workers(client, plan, keep)
+
+
+def current_client() -> Any:
+    """The client of the current cluster, if there is one; distributed is loaded wherever there is."""
+    if "distributed" not in sys.modules:
+        return None
+    try:
+        client = require("distributed", "dask", "for a cluster").get_client()
+    except ValueError:
+        return None
+    if client.asynchronous:
+        raise TypeError(
+            "A fit waits for its results, but the current Dask client is asynchronous. Make one that is not."
+        )
+    return client
+
+
+def _in_this_process(plan: BlockPlan) -> LocalBlocks:
+    """Blocks that are computed one at a time by each thread; never the whole array."""
+    blocks = [lazy_block(plan.rows.loader(group), shape) for group, shape in zip(plan.groups, plan.shapes, strict=True)]
+    states = [first_state(*plan.place(i), plan.load_labels(i)) for i in range(len(blocks))]
+    return LocalBlocks(blocks, states)
 
 
 def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:
@@ -45,11 +163,11 @@ def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:
     """
     if is_foreign_array(X):
         return as_block(as_floats(X)).dot(coef, exact=True) + intercept
-    n_features = len(X.columns) if source.is_frame(X) else X.shape[1]
+    n_features = len(X.columns) if is_frame(X) else X.shape[1]
     if len(coef) != n_features:
         raise ValueError(f"X has {n_features} features, but {len(coef)} are expected.")
-    if source.is_frame(X):
-        source.check_frame(X)
+    if is_frame(X):
+        check_frame(X)
     return map_rows(X, partial(chunk_scores, coef=coef, intercept=intercept))
 
 
@@ -61,11 +179,11 @@ def map_rows(X: Any, function: Callable[[Any], Vector], *, on_device: bool = Fal
     """
     if is_foreign_array(X):
         return like(X, function(device_rows(X) if on_device else rows_on_host(X)))
-    source.check_kind(X)
+    check_kind(X)
     dask = require("dask", "dask", "for dask collections")
     # An entry of the graph by itself: a large model travels once to each worker, not with every chunk.
     shared = dask.delayed(function, traverse=False)
-    if source.is_array(X):
+    if is_array(X):
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         options = {"dtype": np.float64, "drop_axis": 1, "meta": np.empty(0), "token": "scores"}
         return X.map_blocks(_apply, function=shared, **options)
@@ -93,7 +211,7 @@ def fetched(*values: Any) -> tuple[Any, ...]:
     """Remote values as NumPy arrays, and the rest as it is; dask collections are computed together."""
     if any(map(is_collection, values)):
         # Dask warns of arrays and dataframes in one computation.
-        arrays = [value.to_dask_array() if source.is_frame(value) else value for value in values]
+        arrays = [value.to_dask_array() if is_frame(value) else value for value in values]
         values = require("dask", "dask", "for dask collections").compute(*arrays)
     return tuple(to_numpy(value) if is_foreign_array(value) else value for value in values)
 
