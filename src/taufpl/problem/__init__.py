@@ -6,28 +6,27 @@ Rows in memory are served here, remote rows by :mod:`taufpl.problem.remote`, whi
 from typing import TYPE_CHECKING
 
 from taufpl._extras import on_demand
-from taufpl.problem._krylov import (
-    KrylovEffort as KrylovEffort,
-    KrylovSystem as KrylovSystem,
-    conjugate_gradients as conjugate_gradients,
-    estimated_diagonal as estimated_diagonal,
-)
-from taufpl.problem._loss import Loss, SquaredHinge
 from taufpl.problem._memory_oracle import BestPair as BestPair
 from taufpl.problem._oracle import (
     HeldRows as HeldRows,
+    KrylovEffort as KrylovEffort,
+    KrylovSystem as KrylovSystem,
     Moments as Moments,
     Oracle as Oracle,
     RunningMoments as RunningMoments,
     WorkingSet as WorkingSet,
+    conjugate_gradients as conjugate_gradients,
+    estimated_diagonal as estimated_diagonal,
     newton_direction as newton_direction,
 )
 from taufpl.problem._ranking import (
     BaseRankingProblem as BaseRankingProblem,
     Certificate,
+    Loss,
     OptimalityResiduals,
     RankingProblem,
     RowSpace as RowSpace,
+    SquaredHinge,
     top_count,
 )
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taufpl._types import RowIndices, Vector
-from taufpl.problem._krylov import KrylovEffort, KrylovSystem
-from taufpl.problem._oracle import HeldRows, Oracle, Point, RunningMoments, WorkingSet
+from taufpl.problem._oracle import HeldRows, KrylovEffort, KrylovSystem, Oracle, Point, RunningMoments, WorkingSet
 from taufpl.projection import Thresholds, project_topk_simplex_into
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from block_cases import (
 from projection_cases import draw
 from reference import exact_simplex
 from taufpl.projection import Thresholds, project_topk_simplex
-from taufpl.projection.remote import _device as _device_projection, project_by_rounds
+from taufpl.projection.remote import _distributed, project_by_rounds
 
 LIBRARIES = [strict_array, torch_tensor, cuda_tensor]
 
@@ -61,7 +61,7 @@ def test_awkward_families_against_exact_arithmetic(name, convert):
 def few_at_a_time(monkeypatch):
     """Constants under which small vectors take as many looks as very long ones."""
     for name, value in (("_SAMPLE", 8), ("_CLOSER_SAMPLE", 4), ("_MANY", 16), ("_MOST_LOOKS", 60)):
-        monkeypatch.setattr(_device_projection, name, value)
+        monkeypatch.setattr(_distributed, name, value)
 
 
 def tied_case(rng):

@@ -1,8 +1,7 @@
 """Projections of vectors that lie in blocks: by rounds of small messages, or on the device that holds them."""
 
-from taufpl.projection.remote._distributed import FirstRound, Projection, ProjectionTask, project_by_rounds
+from taufpl.projection.remote._distributed import FirstRound, Projection, ProjectionTask, Source, project_by_rounds
 from taufpl.projection.remote._piecewise_linear import AROUND, Samples
-from taufpl.projection.remote._tasks import Source
 from taufpl.projection.remote._top_mean import LookAtTop, TopMean, top_mean_by_rounds
 
 __all__ = [

@@ -13,8 +13,8 @@ import numpy as np
 
 from taufpl._types import Matrix, Vector
 from taufpl.operators.remote import ArraySelected, Block, Blocks, Deferred, Selected, State, Sums
+from taufpl.projection.remote._distributed import Source
 from taufpl.projection.remote._piecewise_linear import AROUND, INSIDE, Samples
-from taufpl.projection.remote._tasks import Source
 
 _MOST_ROUNDS = 30
 _OUTSIDE = 4.0 ** np.arange(8)
