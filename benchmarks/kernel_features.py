@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from taufpl import PivotedCholeskyFeatures
 from taufpl.kernels import make_kernel, partial_cholesky
-from taufpl.kernels._map import _solve, _solve_steps
+from taufpl.kernels._features import _solve, _solve_steps
 from taufpl.operators import map_chunks
 from taufpl.operators._threads import n_threads
 

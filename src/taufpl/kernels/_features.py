@@ -1,22 +1,140 @@
-"""Features of low rank for any kernel, as a transformer."""
+"""Features of low rank for any kernel: kernel values at landmarks, then a triangular solve, chunk by chunk.
+
+Also the base of all estimators with a kernel: its parameters, validation of rows, and tags.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from scipy.linalg import solve_triangular
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from taufpl._sklearn import Interval, fit_context
-from taufpl._types import Array, RowIndices, Vector
+from taufpl._sklearn import Interval, StrOptions, fit_context
+from taufpl._types import Array, Matrix, RowIndices, Vector
 from taufpl.kernels._cholesky import PartialFactor, partial_cholesky
-from taufpl.kernels._estimator import KernelEstimator
-from taufpl.kernels._map import LandmarkMap
+from taufpl.kernels._functions import GAMMA_RULES, KERNEL_NAMES, Kernel, check_suits, make_kernel, takes_sparse
+from taufpl.operators import map_chunks, one_blas_thread, scratch, work_type
 
+# Columns that are solved for at a time.
+_BLOCK = 64
+# Single precision is used while the smallest pivot is at least this share of the largest: the solve divides rounding
+# by its root.
+_SOUND_PIVOTS = 1e-3
 _DTYPES = [np.float64, np.float32]
+
+_Steps = list[tuple[slice, Array, Array]]
+
+
+class KernelEstimator(BaseEstimator):
+    """An estimator with the parameters of :func:`make_kernel`, and those by which landmarks are chosen."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": [StrOptions(set(KERNEL_NAMES)), callable],
+        "gamma": [StrOptions(set(GAMMA_RULES)), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "pivoting": [StrOptions({"random", "greedy"})],
+        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def _make_kernel(self, gamma: float | str, X: Any = None) -> Kernel:
+        """The kernel at a gamma; the name of a rule for gamma is resolved by the rows X, which are checked."""
+        return make_kernel(self.kernel, gamma, self.degree, self.coef0, self.kernel_params, X)
+
+    def _validated(self, X: Any, y: Any = "no_validation", *, dtype: Any, reset: bool = True) -> Any:
+        """Rows in the form that the kernel takes; new rows (reset=False) are checked to suit it."""
+        sparse = False if self.kernel == "precomputed" else "csr"
+        found = validate_data(self, X, y, reset=reset, accept_sparse=sparse, dtype=dtype)
+        if not reset:
+            check_suits(self.kernel, found)
+        return found
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(int(check_random_state(self.random_state).randint(2**31 - 1)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = takes_sparse(self.kernel)
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.positive_only = self.kernel == "chi2"
+        return tags
+
+
+@dataclass(frozen=True)
+class LandmarkMap:
+    """phi(x) = T^-1 k(L, x) for landmarks L and a lower triangle T with T T' = K(L, L).
+
+    Landmarks are rows, or, for "precomputed", positions of columns.
+    """
+
+    kernel: Kernel
+    landmarks: Any
+    triangle: Matrix
+
+    def features(self, X: Any) -> tuple[Array, Vector]:
+        """phi(x) for all rows, of the type of X, and |phi(x)|^2."""
+        out = np.empty((X.shape[0], len(self.triangle)), work_type(X))
+        return out, self._write(X, out)
+
+    def squared_lengths(self, X: Any) -> Vector:
+        """|phi(x)|^2 for all rows; no features are kept."""
+        return self._write(X, None)
+
+    def _write(self, X: Any, out: Array | None) -> Vector:
+        wanted = work_type(X)
+        dtype = wanted if self._is_sound else np.dtype(np.float64)
+        fill = self.kernel.against(self.landmarks, dtype)
+        with one_blas_thread:  # blocks are small
+            steps = _solve_steps(self.triangle, dtype)
+        squares = np.zeros(X.shape[0])
+
+        def work(part: slice) -> None:
+            shape = (part.stop - part.start, len(self.triangle))
+            values = out[part] if out is not None and dtype == wanted else scratch("values", shape, dtype)
+            fill(X[part], values)
+            _solve(steps, values)
+            if out is not None and dtype != wanted:
+                out[part] = values
+            kept = values.astype(wanted, copy=False)  # what is handed out, rounding and all
+            squares[part] = np.vecdot(kept, kept)
+
+        map_chunks(work, X.shape[0], dtype.itemsize * len(self.triangle))
+        return squares
+
+    @cached_property
+    def _is_sound(self) -> bool:
+        pivots = self.triangle.diagonal() ** 2
+        return bool(pivots.min() >= _SOUND_PIVOTS * pivots.max())
+
+
+def _solve_steps(triangle: Matrix, dtype: np.dtype[Any]) -> _Steps:
+    """Blocks of columns, with the part of T left of their diagonal block and the inverse of the block, transposed."""
+    steps = []
+    for start in range(0, len(triangle), _BLOCK):
+        block = slice(start, min(start + _BLOCK, len(triangle)))
+        inverse = solve_triangular(triangle[block, block], np.eye(block.stop - start), lower=True, check_finite=False)
+        before = triangle[block, :start]
+        steps.append((block, before.astype(dtype).T, inverse.astype(dtype).T))
+    return steps
+
+
+def _solve(steps: _Steps, values: Array) -> None:
+    """V <- V T^-T in place, by products of matrices alone: these run in threads, LAPACK's solver would not."""
+    for block, before, inverse in steps:
+        part = scratch("product", (len(values), inverse.shape[0]), values.dtype)
+        np.matmul(values[:, : block.start], before, out=part)
+        np.subtract(values[:, block], part, out=part)
+        np.matmul(part, inverse, out=values[:, block])
 
 
 class PivotedCholeskyFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):

@@ -1,28 +1,39 @@
-"""Kernel functions by name, with parameters that the rows may decide."""
+"""Kernel functions by name, with parameters that the rows may decide, and bounds on the rounding of their scores."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel as ProcessKernel
-from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
+from sklearn.metrics.pairwise import (
+    chi2_kernel,
+    manhattan_distances,
+    paired_euclidean_distances,
+    paired_manhattan_distances,
+    pairwise_kernels,
+)
 
 from taufpl._types import Array, RowIndices, Vector
-from taufpl.kernels._scale import WITH_GAMMA, resolve_gamma
-from taufpl.operators import FixedRows, is_dense, map_chunks, square_sums, work_type
+from taufpl.operators import FAR, FixedRows, is_dense, map_chunks, middle, spread, square_sums, work_type
 
 Fill = Callable[[Any, Array], None]
 
 KERNEL_NAMES = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian", "chi2", "cosine", "precomputed")
+_OF_DISTANCE = frozenset({"rbf", "laplacian", "chi2"})
+_WITH_GAMMA = _OF_DISTANCE | {"poly", "polynomial", "sigmoid"}
+GAMMA_RULES = ("median", "scale", "auto")
 
 # Powers up to this are computed as products.
 _LARGEST_PRODUCT = 8
-_OF_DISTANCE = frozenset({"rbf", "laplacian", "chi2"})
+# Pairs of rows whose distances tell the scale of a kernel.
+_N_PAIRS = 4096
+# Values of rows that are held at a time, for one side of the pairs.
+_VALUES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class Kernel:
     @property
     def has_gamma(self) -> bool:
         """Whether the values of the kernel depend on gamma."""
-        return isinstance(self.function, str) and self.function in WITH_GAMMA
+        return isinstance(self.function, str) and self.function in _WITH_GAMMA
 
     def between(self, X: Any, Y: Any = None) -> Array:
         """Matrix of k(x, y), for the rows x of X and y of Y.
@@ -345,3 +356,105 @@ def _lengths(X: Any) -> Array:
     """Euclidean norms; 1 for rows of zeros, whose cosine with any other is 0."""
     lengths = np.sqrt(square_sums(X))
     return np.where(lengths > 0, lengths, 1.0)
+
+
+def resolve_gamma(gamma: Any, kernel: str, X: Any) -> float:
+    """Gamma as a number, by the rules of :func:`taufpl.kernels.make_kernel`; 1 for kernels that have none."""
+    is_number = isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 < float(gamma) < math.inf
+    if not is_number and gamma not in GAMMA_RULES:
+        raise ValueError(f'gamma must be a positive number, "median", "scale" or "auto", got {gamma!r}.')
+    if kernel not in _WITH_GAMMA:
+        return 1.0
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma == "scale":
+        return _one_over(X.shape[1] * spread(X))
+    if gamma == "median":
+        return _one_over(_typical_size(kernel, X))
+    return float(gamma)
+
+
+def _one_over(size: float) -> float:
+    """1/size; 1 where all rows are equal, so that gamma makes no difference."""
+    return 1.0 / size if size > 0 else 1.0
+
+
+def _typical_size(kernel: str, X: Any) -> float:
+    """Median of the quantity that gamma multiplies, or of its positive values where that median is 0."""
+    sizes = np.concatenate([np.zeros(0), *_distances(kernel, X)]) if kernel in _OF_DISTANCE else square_sums(X)
+    if sizes.size and np.median(sizes) == 0:
+        sizes = sizes[sizes > 0]
+    return float(np.median(sizes)) if sizes.size else 0.0
+
+
+def _distances(kernel: str, X: Any) -> Iterator[Vector]:
+    left, right = _pairs(X.shape[0])
+    step = max(1, _VALUES_AT_ONCE // X.shape[1])
+    for start in range(0, len(left), step):
+        some, others = X[left[start : start + step]], X[right[start : start + step]]
+        if kernel == "rbf":
+            yield np.asarray(paired_euclidean_distances(some, others), dtype=np.float64) ** 2
+        elif kernel == "laplacian":
+            yield np.asarray(paired_manhattan_distances(some, others), dtype=np.float64)
+        else:
+            total = (some + others).astype(np.float64)
+            yield ((some - others) ** 2 / np.where(total > 0, total, 1.0)).sum(axis=1)
+
+
+def _pairs(n_rows: int) -> tuple[RowIndices, RowIndices]:
+    """Pairs of different rows: all where they are few, else a sample that depends on their number alone."""
+    if n_rows * (n_rows - 1) // 2 <= _N_PAIRS:
+        left, right = np.triu_indices(n_rows, 1)
+        return left, right
+    rng = np.random.default_rng(0)
+    left = rng.integers(n_rows, size=_N_PAIRS)
+    return left, (left + rng.integers(1, n_rows, size=_N_PAIRS)) % n_rows
+
+
+def score_sizes(kernel: Kernel, X: Any, support: RowIndices, weights: Vector) -> Vector:
+    """A number for each row that, times eps, bounds the rounding of its score sum_i c_i k(x_i, x).
+
+    A score of one row may differ from the score of the same row in a batch: products of matrices sum in another order.
+    So does each k(x, y) that is computed from a product, and by more than eps k(x, y) where k is a steep function of
+    it. In units of eps, and for short sums, k(x, y) rounds by::
+
+        "linear"       |x| |y|
+        "poly"         (degree + 1) (gamma |x| |y| + |coef0|)^degree
+        "sigmoid"      1 + gamma |x| |y| + |coef0|
+        "rbf"          2 + 2 gamma (|x - s|^2 + |y - s|^2), s the middle of the y
+
+    All other kernels: sqrt(k(x, x) k(y, y)), the most that k(x, y) can be.
+
+    `support` are the rows of X with a weight c; X is the kernel matrix for a "precomputed" kernel.
+    """
+    if not support.size:
+        return np.zeros(X.shape[0])
+    weights = np.abs(weights)
+    if kernel.function == "rbf":
+        squares = _rounding_squares(kernel.gamma, X, support)
+        return np.asarray(2.0 * (weights.sum() * (1.0 + squares) + weights @ squares[support]))
+    lengths, factor, constant = _rounding_terms(kernel, X)
+    return factor * float(weights @ lengths[support]) * lengths + constant * float(weights.sum())
+
+
+def _rounding_squares(gamma: float, X: Any, support: RowIndices) -> Vector:
+    """Values of gamma |x - s|^2, s the middle about which distances from the support are computed; 0 for far rows.
+
+    Of dense rows, two that are both beyond FAR have a distance by their difference, which rounds by no more than eps of
+    itself. Of one beyond 4 FAR and one within FAR, the kernel is next to 0, and so is its rounding.
+    """
+    if not is_dense(X):
+        return gamma * square_sums(X)
+    with np.errstate(over="ignore"):
+        squares = gamma * square_sums(X - middle(X[support]))
+    return np.where(squares > 4.0 * FAR, 0.0, squares)
+
+
+def _rounding_terms(kernel: Kernel, X: Any) -> tuple[Vector, float, float]:
+    """u(x), a factor and a constant: k(x, y) rounds by factor u(x) u(y) + constant."""
+    if kernel.function in ("poly", "polynomial"):
+        bases = kernel.gamma * square_sums(X) + abs(kernel.coef0)
+        return bases ** (0.5 * kernel.degree), kernel.degree + 1.0, 0.0
+    if kernel.function == "sigmoid":
+        return np.sqrt(kernel.gamma * square_sums(X) + abs(kernel.coef0)), 1.0, 1.0
+    return np.sqrt(np.maximum(kernel.diagonal(X), 0.0)), 1.0, 0.0

@@ -18,8 +18,8 @@ from taufpl.operators._array_api import (
     plain as plain,
     to_numpy as to_numpy,
 )
-from taufpl.operators._base import Operator, add_square as add_square
 from taufpl.operators._formats import KnownGramOperator as KnownGramOperator, as_operator
+from taufpl.operators._operator import Operator, add_square as add_square
 from taufpl.operators._threads import (
     ignoring as ignoring,
     map_chunks as map_chunks,

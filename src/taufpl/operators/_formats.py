@@ -12,7 +12,7 @@ from scipy import sparse
 
 from taufpl._kernels import _csr as csr_kernels, _dense as dense_kernels
 from taufpl._types import Array, Matrix, Vector
-from taufpl.operators._base import Index, Operator, PassCount, add_square
+from taufpl.operators._operator import Index, Operator, PassCount, add_square
 from taufpl.operators._threads import n_threads, share
 
 # Values of rows that are copied at a time, where rows must be copied: they stay in the second-level cache.

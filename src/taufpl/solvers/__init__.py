@@ -2,10 +2,8 @@
 
 from taufpl._extras import deprecated
 from taufpl.solvers._accelerated import Accelerated
-from taufpl.solvers._model import FrozenModel as FrozenModel, line_search as line_search
-from taufpl.solvers._newton import Newton, Pace
-from taufpl.solvers._path import Solver, solve_path
-from taufpl.solvers._result import Callback, Record, Result, Status
+from taufpl.solvers._newton import FrozenModel as FrozenModel, Newton, Pace, line_search as line_search
+from taufpl.solvers._result import Callback, Record, Result, Solver, Status, solve_path
 
 __all__ = ["Accelerated", "Callback", "Newton", "Pace", "Record", "Result", "Solver", "Status", "solve_path"]
 

@@ -1,12 +1,12 @@
-"""The result of a solver, and the history that it keeps while it runs."""
+"""The result of a solver, the history that it keeps while it runs, and solves over a grid of problems."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -147,3 +147,49 @@ class Tracker:
         values, history = (self.primal, self.dual, self.gap), tuple(self.history)
         n_rounds = self.problem.cost[1] - self._before[1]
         return Result(self.coef, alpha, beta, *values, n_iter, self.n_passes, status, history, n_rounds=n_rounds)
+
+
+class Solver(Protocol):
+    """Anything that solves a problem, from the result of a neighbouring one if there is one."""
+
+    def solve(
+        self, problem: BaseRankingProblem, start: Result | None = None, callback: Callback | None = None
+    ) -> Result:
+        """Solve the problem."""
+
+
+def solve_path(
+    solver: Solver,
+    problem: BaseRankingProblem,
+    ks: Sequence[int],
+    regs: Sequence[float],
+    callback: Callback | None = None,
+) -> Iterator[tuple[int, float, Result]]:
+    """Solve for every k and reg, each from the solution of a neighbour.
+
+    For each k, largest first, regs go from the largest down: a strongly regularised problem is the easy one, and its
+    solution is near the next one's. The first problem of a k starts from that of the k before.
+
+    Parameters
+    ----------
+    solver : Newton or Accelerated
+    problem : RankingProblem
+        Gives the data and the loss; its own k and reg do not matter.
+    ks : sequence of int
+    regs : sequence of float
+    callback : callable, default=None
+        Gets the records of every solve.
+
+    Yields
+    ------
+    k, reg, result
+        In the order of solving.
+    """
+    first_of_row: Result | None = None
+    for k in sorted(set(ks), reverse=True):
+        start = first_of_row
+        for index, reg in enumerate(sorted(set(regs), reverse=True)):
+            start = solver.solve(problem.replace(k=k, reg=reg), start, callback)
+            if index == 0:
+                first_of_row = start
+            yield k, reg, start

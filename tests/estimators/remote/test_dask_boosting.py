@@ -239,7 +239,7 @@ def test_rows_on_a_device_stay_there(monkeypatch):
     for place in ("operators.remote", "operators.remote._inputs", "estimators.remote._learners"):
         monkeypatch.setattr(f"taufpl.{place}.on_cuda", lambda X: True)
         monkeypatch.setattr(f"taufpl.{place}.device_rows", lambda X: X.numpy())
-    monkeypatch.setattr("taufpl.operators.remote._inputs.rows_on_host", refuse)
+    monkeypatch.setattr("taufpl.operators.remote._as_blocks.rows_on_host", refuse)
     tensor = torch.from_numpy(X.astype(np.float32))
     found = screen(XGBClassifier(**XGB)).fit(tensor, y)
     scores = found.decision_function(tensor)

@@ -19,7 +19,7 @@ import numpy as np
 from taufpl._extras import require
 from taufpl._types import Matrix, Vector
 from taufpl.operators._array_api import array_compat, namespace
-from taufpl.operators._base import Rows
+from taufpl.operators._operator import Rows
 from taufpl.operators.remote._blocks import N_QUANTILES, Block, Deferred, Selected, Terms
 
 # Values that are converted to double precision at a time: 128 MiB on a host, 1 GiB on a device.

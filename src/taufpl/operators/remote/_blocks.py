@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from taufpl._types import Matrix, Vector
-from taufpl.operators._base import PassCount, Rows
+from taufpl.operators._operator import PassCount, Rows
 
 # Arrays of the block's own library, and small plain things that go with them.
 State = Mapping[str, Any]

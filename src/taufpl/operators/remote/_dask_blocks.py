@@ -34,7 +34,7 @@ import numpy as np
 
 from taufpl._extras import require
 from taufpl.exceptions import LostWorkerError
-from taufpl.operators._base import PassCount
+from taufpl.operators._operator import PassCount
 from taufpl.operators.remote._blocks import Block, Blocks, Change, ChangeAndReduction, Reduction, State, Sums, add_up
 from taufpl.operators.remote._dask_chunks import (
     BlockPlan,

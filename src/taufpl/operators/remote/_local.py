@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from taufpl._types import Matrix, Vector
-from taufpl.operators._base import PassCount, Rows
 from taufpl.operators._formats import operator_on
+from taufpl.operators._operator import PassCount, Rows
 from taufpl.operators._threads import n_threads
 from taufpl.operators.remote._arrays import ArrayBlock, ArrayRows, SparseTorchRows, is_sparse_tensor
 from taufpl.operators.remote._blocks import (
