@@ -74,25 +74,22 @@ def partial_cholesky(
     kernel that is zero on all rows, or not symmetric, or not positive semidefinite, is a ValueError.
     """
     with one_blas_thread:  # blocks are small
-        return _factorise(_GrowingFactor(kernel, X, n_components, rows), tol, pivoting == "greedy", rng)
-
-
-def _factorise(growing: _GrowingFactor, tol: float, greedy: bool, rng: np.random.Generator) -> PartialFactor:
-    block = _BLOCK
-    while growing.goes_on(tol):
-        if greedy:
-            proposed, outside = _largest(growing.residual, block)
-            residual = growing.residual_between(proposed)
-            least = np.full(len(proposed), max(outside, growing.floor))
-        else:
-            proposed = _draw(growing.residual, growing.floor, rng)
-            residual = growing.residual_between(proposed)
-            least = np.maximum(rng.random(len(proposed)) * residual.diagonal(), growing.floor)
-        positions, columns = _eliminate(residual, least, growing.room, greedy=greedy)
-        if positions:
-            growing.append(proposed[positions], np.column_stack(columns)[positions])
-        block = min(_BLOCK, max(_SMALLEST_BLOCK, 2 * len(positions)))
-    return growing.finish(tol)
+        growing, greedy = _GrowingFactor(kernel, X, n_components, rows), pivoting == "greedy"
+        block = _BLOCK
+        while growing.goes_on(tol):
+            if greedy:
+                proposed, outside = _largest(growing.residual, block)
+                residual = growing.residual_between(proposed)
+                least = np.full(len(proposed), max(outside, growing.floor))
+            else:
+                proposed = _draw(growing.residual, growing.floor, rng)
+                residual = growing.residual_between(proposed)
+                least = np.maximum(rng.random(len(proposed)) * residual.diagonal(), growing.floor)
+            positions, columns = _eliminate(residual, least, growing.room, greedy=greedy)
+            if positions:
+                growing.append(proposed[positions], np.column_stack(columns)[positions])
+            block = min(_BLOCK, max(_SMALLEST_BLOCK, 2 * len(positions)))
+        return growing.finish(tol)
 
 
 class _GrowingFactor:

@@ -209,7 +209,9 @@ class CSROperator(Operator):
         work = np.zeros(d)
         csr_kernels.gram_work(*self._parts[:2], rows, work)
         if _SPARSE_PENALTY * work.sum() > len(rows) * d * d / 2:
-            self._add_dense_gram(rows, weights, shift, out)
+            # Through dense copies of a few rows at a time: they are mostly full.
+            for part in _chunks(rows, d, _CSR_CHUNK_VALUES):
+                _add_gram(self._x[rows[part]].toarray(), None, weights[part], shift, out)
         else:
             bounds = _even_cuts(work, 2 * n_threads() if n_threads() > 1 else 1)
             share(csr_kernels.gram, *self._parts, rows, weights, bounds, out, work=work.sum())
@@ -229,21 +231,13 @@ class CSROperator(Operator):
         gram -= crossed + crossed.T + count * np.outer(shift, shift)
         return gram, total
 
-    def _add_dense_gram(self, rows: Index, weights: Vector, shift: Vector, out: Matrix) -> None:
-        """The same through dense copies of a few rows at a time, for rows that are mostly full."""
-        for part in _chunks(rows, self.shape[1], _CSR_CHUNK_VALUES):
-            _add_gram(self._x[rows[part]].toarray(), None, weights[part], shift, out)
-
     def _row_gram(self, left: Index, right: Index) -> Matrix:
         if right is left and len(left):
-            return self._own_row_gram(left)
+            # The same rows on both sides: columns one after the other, each with the rows that it meets.
+            columns = CSROperator(self._x[left].tocsc().T)
+            return columns._gram(np.arange(columns.shape[0]), np.ones(columns.shape[0]), np.zeros(len(left)))
         a = self._x[left].astype(np.float64)
         return np.asarray((a @ self._x[right].astype(np.float64).T).toarray())
-
-    def _own_row_gram(self, rows: Index) -> Matrix:
-        """The same rows on both sides: columns one after the other, each with the rows that it meets."""
-        columns = CSROperator(self._x[rows].tocsc().T)
-        return columns._gram(np.arange(columns.shape[0]), np.ones(columns.shape[0]), np.zeros(len(rows)))
 
     def _squares(self, rows: Index) -> tuple[Vector, Vector]:
         along, down = np.empty(len(rows)), np.zeros(self.shape[1])

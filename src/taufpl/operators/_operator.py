@@ -264,8 +264,9 @@ class Operator(Rows):
             for _ in range(2):  # once is not enough in floating point
                 direction -= basis.T @ (basis @ direction)
             length = float(np.linalg.norm(direction))
-            theta, weight = _top_pair(diagonal, beside)
-            residual = length * abs(weight)
+            last = len(diagonal) - 1
+            values, vectors = eigh_tridiagonal(diagonal, beside, select="i", select_range=(last, last))
+            theta, residual = float(values[0]), length * abs(float(vectors[-1, 0]))
             # An invariant subspace (length 0) cannot be left, and holds the answer.
             if residual <= 2 * tol * theta or length <= np.finfo(float).eps * frobenius**2:
                 break
@@ -385,10 +386,3 @@ def pivoted_cholesky(gram: Matrix) -> tuple[Matrix, RowIndices]:
     rows = np.zeros((n_rows, rank))
     rows[order] = np.tril(factor)[:, :rank]
     return rows, order[:rank]
-
-
-def _top_pair(diagonal: list[float], beside: list[float]) -> tuple[float, float]:
-    """Largest eigenvalue of a symmetric tridiagonal matrix, and the last entry of its eigenvector."""
-    last = len(diagonal) - 1
-    values, vectors = eigh_tridiagonal(diagonal, beside, select="i", select_range=(last, last))
-    return float(values[0]), float(vectors[-1, 0])

@@ -282,14 +282,10 @@ def _run(kernel: Kernel, inputs: Vectors, outputs: Vectors, names: tuple[str, ..
         for out in outputs:
             out.fill(0.0)
     if answer[0] == kernels.FOUND and not answer[3] < float(np.finfo(outputs[0].dtype).max):
-        _refuse_infinite(outputs, names)
+        for name, out in zip(names, outputs, strict=True):
+            if np.isinf(out).any():
+                raise OverflowError(f"an entry of the projected {name} is larger than {out.dtype} can hold.")
     return answer
-
-
-def _refuse_infinite(outputs: Vectors, names: tuple[str, ...]) -> None:
-    for name, out in zip(names, outputs, strict=True):
-        if np.isinf(out).any():
-            raise OverflowError(f"an entry of the projected {name} is larger than {out.dtype} can hold.")
 
 
 def _run_scaled(kernel: Kernel, inputs: Vectors, outputs: Vectors) -> tuple[float, ...]:

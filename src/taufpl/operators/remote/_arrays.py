@@ -337,7 +337,8 @@ class ArraySelected(Selected):
         asked = [places, xp.take(self._sums, starts, axis=0)]
         moved = None if moves is None else xp.take(moves, self.rows_in_order, axis=0)
         if moved is not None:
-            asked += [xp.take(self._prefix(x), starts, axis=0) for x in (moved, moved * order.turned)]
+            prefixes = [xp.concat((self._library.zero, xp.cumulative_sum(x))) for x in (moved, moved * order.turned)]
+            asked += [xp.take(x, starts, axis=0) for x in prefixes]
 
         def finish(
             counts: Vector, sums: Vector, weights: Vector | float = 0.0, products: Vector | float = 0.0
@@ -356,9 +357,6 @@ class ArraySelected(Selected):
         """Counts of entries above each of some thresholds, then of entries at others or above."""
         edges = np.concatenate((-above, np.nextafter(-upward, np.inf)))
         return self._library.xp.searchsorted(self.order.turned, self._library.asarray(edges))
-
-    def _prefix(self, x: Any) -> Any:
-        return self._library.xp.concat((self._library.zero, self._library.xp.cumulative_sum(x)))
 
     def _between(self, sums: Matrix, moved: Any | None, starts: Any, stops: Any, most: int) -> Deferred:
         """Entries at some ranges of places, or quantiles of them, beside sums that are known."""

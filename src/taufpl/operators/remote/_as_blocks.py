@@ -114,7 +114,12 @@ def _blocks(X: Any, y: Any, persist: bool | None, block_bytes: int | None, clien
         chunks = settle_shared(chunks, groups)
         labels = settle_shared(labels, groups) if isinstance(labels, Chunks) and client is None else labels
     plan = BlockPlan(chunks, labels, groups, n_features)
-    return _in_this_process(plan) if client is None else place_on_workers(client, plan, keep)
+    if client is not None:
+        return place_on_workers(client, plan, keep)
+    # Blocks that are computed one at a time by each thread; never the whole array.
+    blocks = [lazy_block(plan.rows.loader(group), shape) for group, shape in zip(plan.groups, plan.shapes, strict=True)]
+    states = [first_state(*plan.place(i), plan.load_labels(i)) for i in range(len(blocks))]
+    return LocalBlocks(blocks, states)
 
 
 def current_client() -> Any:
@@ -130,13 +135,6 @@ def current_client() -> Any:
             "A fit waits for its results, but the current Dask client is asynchronous. Make one that is not."
         )
     return client
-
-
-def _in_this_process(plan: BlockPlan) -> LocalBlocks:
-    """Blocks that are computed one at a time by each thread; never the whole array."""
-    blocks = [lazy_block(plan.rows.loader(group), shape) for group, shape in zip(plan.groups, plan.shapes, strict=True)]
-    states = [first_state(*plan.place(i), plan.load_labels(i)) for i in range(len(blocks))]
-    return LocalBlocks(blocks, states)
 
 
 def linear_scores(X: Any, coef: Vector, intercept: float) -> Any:

@@ -540,19 +540,14 @@ class FileRows:
             )
         wanted, *others = index or (slice(None),)
         start, stop, inside = _span(wanted, self.shape[0])
-        rows = self._by_columns(start, stop) if self.by_columns else self._by_rows(start, stop)
+        count, width = max(0, stop - start), math.prod(self.shape[1:])
+        if self.by_columns:
+            rows = np.empty((count, width), self.dtype, order="F")
+            for column in range(width):
+                rows[:, column] = self._read(column * self.shape[0] + start, count)
+        else:
+            rows = self._read(start * width, count * width).reshape(-1, *self.shape[1:])
         return np.asarray(rows[(inside, *others)])
-
-    def _by_rows(self, start: int, stop: int) -> Array:
-        width = int(np.prod(self.shape[1:], dtype=np.int64))
-        return self._read(start * width, max(0, stop - start) * width).reshape(-1, *self.shape[1:])
-
-    def _by_columns(self, start: int, stop: int) -> Array:
-        n_rows, n_columns = self.shape
-        rows = np.empty((max(0, stop - start), n_columns), self.dtype, order="F")
-        for column in range(n_columns):
-            rows[:, column] = self._read(column * n_rows + start, len(rows))
-        return rows
 
     def _read(self, start: int, count: int) -> Array:
         if count == 0:
