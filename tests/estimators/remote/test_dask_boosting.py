@@ -236,7 +236,7 @@ def test_rows_on_a_device_stay_there(monkeypatch):
     def refuse(X):
         raise AssertionError("rows were copied to the host")
 
-    for place in ("operators.remote", "operators.remote._inputs", "estimators.remote._learners"):
+    for place in ("operators.remote", "operators.remote._as_blocks", "estimators.remote._learners"):
         monkeypatch.setattr(f"taufpl.{place}.on_cuda", lambda X: True)
         monkeypatch.setattr(f"taufpl.{place}.device_rows", lambda X: X.numpy())
     monkeypatch.setattr("taufpl.operators.remote._as_blocks.rows_on_host", refuse)
