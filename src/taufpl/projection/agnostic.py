@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 from taufpl.projection._project import check_k, check_total, check_weight
@@ -57,7 +56,7 @@ def project_topk_simplex(
 
     def problem(u: float, v: float) -> _LevelEquation:
         first, second = ArrayReductions(alpha, xp, u), ArrayReductions(beta, xp, v)
-        return _LevelEquation(_Kind.SIMPLEX, second, v, count, alpha=first, alpha_origin=u, weight=weight)
+        return _LevelEquation(second, v, count, alpha=first, alpha_origin=u, weight=weight)
 
     u, v, answer = _solve_twice(problem)
     if answer.total == 0.0:
@@ -76,7 +75,7 @@ def project_topk_cone(beta: Any, k: int, *, xp: Any | None = None) -> Any:
     xp = _namespace(beta, xp)
     _check(xp, beta=beta)
     count = check_k(k, beta.shape[0])
-    return _project_beta(beta, xp, _Kind.CONE, count, 0.0)
+    return _project_beta(beta, xp, count)
 
 
 def project_capped_simplex(beta: Any, total: float, cap: float, *, xp: Any | None = None) -> Any:
@@ -90,16 +89,16 @@ def project_capped_simplex(beta: Any, total: float, cap: float, *, xp: Any | Non
     if total == 0.0:
         return xp.zeros_like(beta)
     try:
-        return _project_beta(beta, xp, _Kind.CAPPED, count, total, most)
+        return _project_beta(beta, xp, count, total, most)
     except _InfeasibleError:
         raise ValueError(
             f"total must be at most cap times the number of finite entries of beta; got {total}, cap {cap}."
         ) from None
 
 
-def _project_beta(beta: Any, xp: Any, kind: _Kind, k: float, total: float, cap: float | None = None) -> Any:
+def _project_beta(beta: Any, xp: Any, k: float, total: float | None = None, cap: float | None = None) -> Any:
     def problem(u: float, v: float) -> _LevelEquation:
-        return _LevelEquation(kind, ArrayReductions(beta, xp, v), v, k, total=total)
+        return _LevelEquation(ArrayReductions(beta, xp, v), v, k, total=total)
 
     _, v, answer = _solve_twice(problem)
     if answer.total == 0.0:
@@ -204,14 +203,6 @@ class ArrayReductions:
         return int(self.xp.sum(self.xp.astype(condition, self.xp.int64)))
 
 
-class _Kind(Enum):
-    """The sets that share the equation."""
-
-    SIMPLEX = "top-k simplex"
-    CONE = "top-k cone"
-    CAPPED = "capped simplex"
-
-
 class _InfeasibleError(ValueError):
     """The capped simplex is empty."""
 
@@ -256,16 +247,18 @@ class _Point:
 
 @dataclass
 class _LevelEquation:
-    """A projection: its set, and the two vectors relative to their origins."""
+    """A projection, with its vectors relative to their origins.
 
-    kind: _Kind
+    With alpha, on the top-k simplex; with a total, on the capped simplex; with neither, on the top-k cone.
+    """
+
     beta: ArrayReductions
     beta_origin: float
     k: float
     alpha: ArrayReductions | None = None
     alpha_origin: float = 0.0
     weight: float = 1.0
-    total: float = 0.0
+    total: float | None = None
 
     @property
     def balance(self) -> float:
@@ -350,11 +343,10 @@ class _LevelEquation:
         k = self.k
         widening = 1.0 / (lower.count - k) + 1.0 / (k - upper.count)
         total, slope = k * (upper.at - lower.at), -k * widening
-        if self.kind is _Kind.CONE:
-            return _Point(level, level + k * self.beta_origin - total, 1.0 + slope, 0.0, 0, lower, upper)
-        if self.kind is _Kind.CAPPED:
+        if self.total is not None:
             return _Point(level, self.total - total, slope, 0.0, 0, lower, upper)
-        assert self.alpha is not None
+        if self.alpha is None:
+            return _Point(level, level + k * self.beta_origin - total, 1.0 + slope, 0.0, 0, lower, upper)
         u = ((self.balance - lower.at) - upper.excess / k) / self.weight
         above = self.alpha.above(u)
         slope -= above.strictly / self.weight * (widening - 1.0 / k)
@@ -364,7 +356,7 @@ class _LevelEquation:
         """Psi at the minimum of T, which lies between entries k+1 and k; or the answer, where k is all there is."""
         n_finite, total = self.beta.total()
         if self.k > n_finite:
-            if self.kind is _Kind.CAPPED:
+            if self.total is not None:
                 raise _InfeasibleError
             return _Solution(math.inf, 0.0, 0.0, 0.0)
         if self.k == n_finite:
@@ -391,11 +383,10 @@ class _LevelEquation:
 
     def _flat(self, level: float, lower: _End, upper: _End) -> _Solution:
         """The k largest entries share the total: S(u) = k lambda + L_min, or what closes the other sets."""
-        if self.kind is _Kind.CAPPED:
+        if self.total is not None:
             return _Solution(0.0, lower.at, upper.at, self.total)
-        if self.kind is _Kind.CONE:
+        if self.alpha is None:
             return _Solution(0.0, lower.at, upper.at, max(0.0, level + self.k * self.beta_origin))
-        assert self.alpha is not None
         constant, steepness = self.k * self.balance - level, self.k * self.weight
         u = constant / steepness
         above = self.alpha.above(u)
