@@ -228,7 +228,7 @@ def test_a_violation_is_reported(path, text):
         ("persistence/_steps.py", "from taufpl.preprocessing import LevelEncoder"),
         ("inspection/_sources.py", "from taufpl.persistence import unwrap"),
         ("kernels/_features.py", "from taufpl._extras import require\nfrom taufpl._kernels._dense import dot"),
-        ("projection/remote/_distributed.py", "from taufpl.projection._projection import Thresholds"),
+        ("projection/remote/_distributed.py", "from taufpl.projection._project import Thresholds"),
         ("persistence/_steps.py", "from taufpl.baselines import TopPush"),
         ("baselines/projection.py", "from taufpl.paper import ibis"),
         ("paper/_systems.py", "from taufpl.paper._partial_auc import range_count\nfrom taufpl import TauFPLRanker"),
