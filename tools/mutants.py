@@ -41,7 +41,7 @@ Lines = dict[str, dict[int, set[str]]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("package", help="a package of taufpl, such as thresholding or persistence/files")
+    parser.add_argument("package", help="a package of taufpl, such as thresholding")
     parser.add_argument("--sample", type=int, help="how many changes to try; by default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="regular expression for FILE:LINE of the changes to try")

@@ -127,7 +127,7 @@ def child(options):
     path, first = options.child
     cases = list(pickle.loads(Path(path).read_bytes()).items())
     if options.unchecked:
-        import taufpl.persistence.files._model_file as module
+        import taufpl.persistence._model_file as module
 
         module.check_state = lambda model: None
     warnings.simplefilter("ignore")

@@ -20,7 +20,8 @@ from persistence_cases import edit_arrays, guarded, rewrite, rows
 from taufpl import NeymanPearsonClassifier
 from taufpl.exceptions import ExportError, ModelFileError
 from taufpl.persistence import load_model, save_model, to_onnx
-from taufpl.persistence.boosting import BoosterRecord, booster_trees
+from taufpl.persistence._file_records import BoosterRecord
+from taufpl.persistence._trees import booster_trees
 
 
 def gaps(n, seed):

@@ -7,7 +7,7 @@ import pytest
 
 from fuzz_cases import models
 from fuzzer import run
-from taufpl.persistence.files._audited import AUDITED
+from taufpl.persistence._state_checks import AUDITED
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits of memory and time are those of POSIX")
 

@@ -205,7 +205,7 @@ def test_nothing_of_a_strangers_file_runs(name, nested, saved, tmp_path, monkeyp
 def test_the_second_lock_holds_without_the_first(saved, tmp_path, monkeypatch):
     """What skops itself refuses stays refused, should a way past our own list be found."""
     marker = tmp_path / "marker"
-    monkeypatch.setattr("taufpl.persistence.files._model_file.refused_types", lambda *_: [])
+    monkeypatch.setattr("taufpl.persistence._model_file.refused_types", lambda *_: [])
     for node, _ in attacks(marker).values():
         rewrite(saved, instead(node))
         with pytest.raises(ModelFileError, match="does not make a model"):

@@ -10,7 +10,7 @@ from persistence_cases import NAMES, X, edit_arrays, rewrite
 from taufpl import TauFPLClassifier
 from taufpl.exceptions import ModelFileError
 from taufpl.persistence import SeenRows, load_model, save_model
-from taufpl.persistence.rows._hash_set import HashSet
+from taufpl.persistence._seen_rows import HashSet
 
 RNG = np.random.default_rng(0)
 

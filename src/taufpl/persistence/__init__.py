@@ -1,12 +1,7 @@
 """Models that travel: files that are safe to load, ONNX graphs, JSON and SQL."""
 
-from taufpl.persistence._pipeline import visit as visit
-from taufpl.persistence._unwrap import (
-    PipelineScorer as PipelineScorer,
-    UnwrappedModel as UnwrappedModel,
-    unwrap as unwrap,
-)
-from taufpl.persistence.files import (
+from taufpl.persistence._linear_export import to_json, to_sql
+from taufpl.persistence._model_file import (
     ModelHeader,
     SavedModel,
     load_model,
@@ -14,9 +9,14 @@ from taufpl.persistence.files import (
     save_model,
     training_summary,
 )
-from taufpl.persistence.linear import to_json, to_sql
-from taufpl.persistence.onnx import save_onnx, to_onnx
-from taufpl.persistence.rows import Freshness, SeenRows, fingerprint
+from taufpl.persistence._onnx_export import save_onnx, to_onnx
+from taufpl.persistence._seen_rows import Freshness, SeenRows, fingerprint
+from taufpl.persistence._unwrap import (
+    PipelineScorer as PipelineScorer,
+    UnwrappedModel as UnwrappedModel,
+    unwrap as unwrap,
+    visit as visit,
+)
 
 __all__ = [
     "Freshness",

@@ -1,18 +1,23 @@
-"""Checks of what a loaded model holds: compiled code would follow indices and lengths in it anywhere."""
+"""What is checked of a model once it is loaded: compiled code would follow indices and lengths in it anywhere."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from inspect import getattr_static
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import check_array
 
+from taufpl._sklearn import Tree
+from taufpl.estimators import KernelScorer
 from taufpl.exceptions import ModelFileError
-from taufpl.persistence._tree_nodes import check_children, check_features
+from taufpl.persistence._trees import check_children, check_features
 
 # Numbers that a generator keeps: of the Mersenne Twister, and of Philox.
 _TWISTER, _PHILOX = 624, 4
@@ -32,7 +37,7 @@ def _check_n_features(found: Any, expected: Any) -> None:
         raise ModelFileError(f"a part of the model wants {int(found)} features where it would get {int(expected)}")
 
 
-def check_attributes(estimator: Any) -> None:
+def _check_attributes(estimator: Any) -> None:
     """No attribute takes the place of a method or constant; numbers of features and of jobs are such numbers."""
     kind, attributes = type(estimator), vars(estimator)
     parameters = kind._get_param_names() if issubclass(kind, BaseEstimator) else ()
@@ -47,7 +52,7 @@ def check_attributes(estimator: Any) -> None:
         raise ModelFileError(f"n_jobs of {kind.__name__} in it is {jobs!r}, no number up to {_MOST_JOBS:,}")
 
 
-def check_tree(tree: Any) -> None:
+def _check_tree(tree: Any) -> None:
     """Nodes lead to nodes and to features that are there, no deeper than the tree says."""
     if tree.node_count > tree.capacity:
         raise ModelFileError("a tree in it has fewer nodes than it says")
@@ -69,23 +74,23 @@ def _check_branches(left: Any, right: Any, inner: Any, count: int) -> None:
         raise ModelFileError("a tree in it has a node with two parents, or with none")
 
 
-def check_tree_features(model: Any) -> None:
+def _check_tree_features(model: Any) -> None:
     """A tree wants as many features as the estimator around it gets."""
     if _is_fitted(model, "tree_"):
         _check_n_features(model.tree_.n_features, model.n_features_in_)
 
 
-def check_gradient_boosting(model: Any) -> None:
+def _check_gradient_boosting(model: Any) -> None:
     """As of any ensemble of trees, each added to a sum of its own: of two classes, as of numbers, there is one."""
     if not _is_fitted(model, "estimators_"):
         return
     n_sums = getattr(model, "n_trees_per_iteration_", 1)
     if np.ndim(model.estimators_) != 2 or not np.shape(model.estimators_)[1] == n_sums == 1:
         raise ModelFileError("a boosted model in it has more or fewer trees side by side than sums")
-    check_ensemble(model)
+    _check_ensemble(model)
 
 
-def check_start(model: Any) -> None:
+def _check_start(model: Any) -> None:
     """The sums of gradient boosting begin with one number a row. What they begin with must have been checked before."""
     if _is_fitted(model, "estimators_") and model._raw_predict_init(
         np.zeros((1, model.n_features_in_), dtype=np.float32)
@@ -93,7 +98,7 @@ def check_start(model: Any) -> None:
         raise ModelFileError("a boosted model in it does not begin with one number a row")
 
 
-def check_ensemble(model: Any) -> None:
+def _check_ensemble(model: Any) -> None:
     """Trees of an ensemble are not asked again how many features they want; some get a part of the columns."""
     if not _is_fitted(model, "estimators_"):
         return
@@ -112,7 +117,7 @@ def check_ensemble(model: Any) -> None:
             _check_n_features(each.tree_.n_features, count)
 
 
-def check_histogram_boosting(model: Any) -> None:
+def _check_histogram_boosting(model: Any) -> None:
     """Nodes lead to nodes, features and sets of categories that are there, and each feature comes from its column."""
     if not _is_fitted(model, "_predictors"):
         return
@@ -151,7 +156,7 @@ def _check_preprocessor(model: Any) -> None:
         raise ModelFileError("the encoder of a boosted model in it does not give each feature")
 
 
-def check_support(model: Any) -> None:
+def _check_support(model: Any) -> None:
     """Support vectors, their coefficients, and the numbers of each class and pair of classes fit each other."""
     if not _is_fitted(model, "support_vectors_", "_dual_coef_", "_n_support"):
         return
@@ -180,7 +185,7 @@ def check_support(model: Any) -> None:
         raise ModelFileError("the support vectors in it do not fit their coefficients")
 
 
-def check_expansion(model: Any) -> None:
+def _check_expansion(model: Any) -> None:
     """A kernel model has a row for each weight, or the place of a column where the kernel is precomputed."""
     if not _is_fitted(model, "support_vectors_", "dual_coef_"):
         return
@@ -194,7 +199,7 @@ def check_expansion(model: Any) -> None:
         raise ModelFileError("the rows of a kernel model in it do not fit their weights")
 
 
-def check_neighbours(model: Any) -> None:
+def _check_neighbours(model: Any) -> None:
     """Rows that new ones are compared with are as many as told, have their columns, and one label each that is there.
 
     A metric that multiplies by a matrix has one of as many rows and columns.
@@ -216,7 +221,7 @@ def check_neighbours(model: Any) -> None:
             raise ModelFileError("the labels of neighbours in it do not fit their rows")
 
 
-def check_covariance(model: Any) -> None:
+def _check_covariance(model: Any) -> None:
     """The middle of a detector, and the matrices around it, are of as many columns as rows of data have."""
     if not _is_fitted(model, "location_", "covariance_", "precision_"):
         return
@@ -226,7 +231,7 @@ def check_covariance(model: Any) -> None:
         raise ModelFileError("the covariance in it does not fit the columns")
 
 
-def check_levels(encoder: Any) -> None:
+def _check_levels(encoder: Any) -> None:
     """Each level, or the group of rare ones that it belongs to, leads to a feature of its column.
 
     Numbers are looked up by halves, which finds a place behind the last one where they are not sorted.
@@ -250,15 +255,15 @@ def check_levels(encoder: Any) -> None:
             raise ModelFileError("the levels in it do not fit their features")
 
 
-def check_words(model: Any) -> None:
+def _check_words(model: Any) -> None:
     """Words lead to the features from the first to the last, and are at least one together."""
     low, high = model.ngram_range
     if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
         raise ModelFileError("the words in it are taken less than one at a time")
-    check_names(model)
+    _check_names(model)
 
 
-def check_names(model: Any) -> None:
+def _check_names(model: Any) -> None:
     """Names lead to the features from the first to the last."""
     if not _is_fitted(model, "vocabulary_"):
         return
@@ -267,16 +272,16 @@ def check_names(model: Any) -> None:
         raise ModelFileError("the words in it do not fit their features")
 
 
-def check_hashing(model: Any) -> None:
+def _check_hashing(model: Any) -> None:
     """Words are hashed into one feature or more, by a number of 32 bits."""
     count = model.n_features
     if not (isinstance(count, int | np.integer) and 1 <= count <= _MOST_HASHED):
         raise ModelFileError(f"words in it are hashed into {count!r} features")
     if hasattr(model, "ngram_range"):
-        check_words(model)
+        _check_words(model)
 
 
-def check_sparse(matrix: Any) -> None:
+def _check_sparse(matrix: Any) -> None:
     """The places of a matrix lie within its shape, row by row or column by column."""
     if matrix.format not in ("csr", "csc"):
         raise ModelFileError(f"a sparse matrix in it is of the kind {matrix.format!r}")
@@ -286,10 +291,147 @@ def check_sparse(matrix: Any) -> None:
         raise ModelFileError("a sparse matrix in it points outside itself") from error
 
 
-def check_generator(source: Any) -> None:
+def _check_generator(source: Any) -> None:
     """A generator takes its next number from the place that its state names, without looking."""
     is_new = isinstance(source, np.random.Generator)
     state: Any = source.bit_generator.state if is_new else source.get_state(legacy=False)
     place, buffer_place = state["state"].get("pos", 0), state.get("buffer_pos", 0)
     if not (0 <= place <= _TWISTER and 0 <= buffer_place <= _PHILOX):
         raise ModelFileError("a generator of random numbers in it points outside its state")
+
+
+Check = Callable[[Any], None]
+
+# Modules and classes by what is checked beyond what is checked of every object. With None, NumPy and SciPy compute with
+# the arrays of the estimator, and look at every index and shape themselves. Compiled code of others does not: a class
+# goes into this table once it is known what such code follows, with a case in tests/persistence/fuzz_cases.py.
+_TABLE: tuple[tuple[Check | None, dict[str, str]], ...] = (
+    (
+        None,
+        {
+            "calibration": "CalibratedClassifierCV",
+            "compose": "ColumnTransformer TransformedTargetRegressor",
+            "decomposition": "IncrementalPCA KernelPCA PCA TruncatedSVD",
+            "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+            "dummy": "DummyClassifier DummyRegressor",
+            "ensemble": "StackingClassifier StackingRegressor VotingClassifier VotingRegressor",
+            "feature_extraction.text": "TfidfTransformer",
+            "feature_selection": "GenericUnivariateSelect RFE RFECV SelectFdr SelectFpr SelectFromModel SelectFwe "
+            "SelectKBest SelectPercentile SequentialFeatureSelector VarianceThreshold",
+            "frozen": "FrozenEstimator",
+            "impute": "MissingIndicator SimpleImputer",
+            "isotonic": "IsotonicRegression",
+            "kernel_approximation": "AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler SkewedChi2Sampler",
+            "kernel_ridge": "KernelRidge",
+            "linear_model": "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso "
+            "LassoCV LassoLars LassoLarsCV LassoLarsIC LinearRegression LogisticRegression LogisticRegressionCV "
+            "OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV Perceptron QuantileRegressor Ridge RidgeCV "
+            "RidgeClassifier RidgeClassifierCV SGDClassifier SGDOneClassSVM SGDRegressor TheilSenRegressor",
+            "mixture": "GaussianMixture",
+            "model_selection": "FixedThresholdClassifier GridSearchCV RandomizedSearchCV",
+            "naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
+            "neighbors": "NearestCentroid",
+            "neural_network": "MLPClassifier MLPRegressor",
+            "pipeline": "FeatureUnion Pipeline",
+            "preprocessing": "Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer LabelBinarizer "
+            "LabelEncoder MaxAbsScaler MinMaxScaler Normalizer OrdinalEncoder PolynomialFeatures PowerTransformer "
+            "QuantileTransformer RobustScaler StandardScaler TargetEncoder",
+            "random_projection": "GaussianRandomProjection SparseRandomProjection",
+            "svm": "LinearSVC LinearSVR",
+        },
+    ),
+    (
+        _check_tree_features,
+        {"tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor"},
+    ),
+    (
+        _check_ensemble,
+        {
+            "ensemble": "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor ExtraTreesClassifier "
+            "ExtraTreesRegressor IsolationForest RandomForestClassifier RandomForestRegressor RandomTreesEmbedding"
+        },
+    ),
+    (_check_gradient_boosting, {"ensemble": "GradientBoostingClassifier GradientBoostingRegressor"}),
+    (
+        _check_histogram_boosting,
+        {"ensemble": "HistGradientBoostingClassifier HistGradientBoostingRegressor"},
+    ),
+    (_check_support, {"svm": "NuSVC NuSVR OneClassSVM SVC SVR"}),
+    (
+        _check_neighbours,
+        {
+            "impute": "KNNImputer",
+            "neighbors": "KNeighborsClassifier KNeighborsRegressor LocalOutlierFactor NearestNeighbors",
+        },
+    ),
+    (_check_covariance, {"covariance": "EllipticEnvelope"}),
+    (_check_levels, {"preprocessing": "OneHotEncoder"}),
+    (_check_words, {"feature_extraction.text": "CountVectorizer TfidfVectorizer"}),
+    (_check_names, {"feature_extraction": "DictVectorizer"}),
+    (
+        _check_hashing,
+        {"feature_extraction": "FeatureHasher", "feature_extraction.text": "HashingVectorizer"},
+    ),
+)
+
+AUDITED: dict[type, Check | None] = {
+    getattr(module, name): check
+    for check, modules in _TABLE
+    for module, names in ((import_module(f"sklearn.{each}"), names) for each, names in modules.items())
+    for name in names.split()
+}
+_BY_TYPE: dict[type, Check | None] = {
+    **AUDITED,
+    KernelScorer: _check_expansion,
+    Tree: _check_tree,
+    np.random.RandomState: _check_generator,
+    np.random.Generator: _check_generator,
+}
+_GRADIENT_BOOSTING = (GradientBoostingClassifier, GradientBoostingRegressor)
+_HOMES = ("sklearn.", "taufpl.", "lightgbm.", "xgboost.", "catboost.")
+
+
+def check_state(model: Any) -> None:
+    """Hold every index and length that compiled code would follow in a loaded model against what it points into.
+
+    What is checked stands in the table above; an estimator that has not been fitted, such as one that is cloned, has
+    little of it. Whatever does not fit is a ModelFileError.
+    """
+    boosted = []
+    for part in _objects(model):
+        if hasattr(part, "tocsr"):
+            _check_sparse(part)
+            continue
+        if isinstance(part, BaseEstimator) or (
+            type(part).__module__.startswith("sklearn.") and hasattr(part, "__dict__")
+        ):
+            _check_attributes(part)
+        check = next((_BY_TYPE[kind] for kind in type(part).__mro__ if kind in _BY_TYPE), None)
+        if check is not None:
+            check(part)
+        if isinstance(part, _GRADIENT_BOOSTING):
+            boosted.append(part)
+    # These predict on a row, once all that they hold has been checked.
+    for part in boosted:
+        if any(isinstance(each, _GRADIENT_BOOSTING) for each in _objects(getattr(part, "init_", None))):
+            raise ModelFileError("a boosted model in it begins with another")
+        _check_start(part)
+
+
+def _objects(model: Any) -> Iterator[Any]:
+    """Everything that hangs on a model, each once."""
+    stack, seen = [model], {}
+    while stack:
+        item = stack.pop()
+        if id(item) in seen:
+            continue
+        seen[id(item)] = item
+        yield item
+        if isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple | set):
+            stack.extend(item)
+        elif isinstance(item, np.ndarray):
+            stack.extend(item.ravel().tolist() if item.dtype == object else ())
+        elif type(item).__module__.startswith(_HOMES):
+            stack.extend(getattr(item, "__dict__", {}).values())

@@ -1,18 +1,181 @@
-"""A compact record of the rows that a model has seen, and what it says about other rows."""
+"""The rows that a model was trained on: a fingerprint of their table, and a compact record of them."""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from taufpl._row_hashes import row_hashes, times_by_chance
-from taufpl.persistence.rows._hash_set import HashSet
+from taufpl._row_hashes import is_missing, row_hashes, times_by_chance
+from taufpl.operators import contents
+
+# Values that are hashed at once: enough for the hash to be the work, few enough to fit beside the data.
+_HASHED_AT_ONCE = 1 << 20
+
+
+def fingerprint(X: Any, y: Any = None) -> str:
+    """SHA-256 of a table, and of its labels: types, shape, names of columns and content, in order.
+
+    The same numbers give the same fingerprint in C and in Fortran order, on machines of either byte order, and for
+    sparse data in any format. Another order of rows or columns, another type, another name or another value gives
+    another one. Frames of pandas and polars with the same names, numbers and strings agree.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or dataframe of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), default=None
+
+    Returns
+    -------
+    str
+        "sha256:" and 64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taufpl.persistence import fingerprint
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> fingerprint(X) == fingerprint(np.asfortranarray(X)), fingerprint(X) == fingerprint(X[::-1])
+    (True, False)
+    """
+    digest = hashlib.sha256()
+    for part in chain(_parts(X, "X"), () if y is None else _parts(y, "y")):
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(data: Any, name: str) -> Iterator[bytes]:
+    columns = getattr(data, "columns", None)
+    if columns is not None:
+        yield f"{name}: frame of {len(columns)}\n".encode()
+        for place, column in enumerate(columns):
+            yield f"{len(str(column))}:{column}\n".encode()
+            values = data.iloc[:, place] if hasattr(data, "iloc") else data[column]
+            yield from _array(values.to_numpy())
+        return
+    kind, arrays = contents(data.to_numpy() if hasattr(data, "to_numpy") else data)
+    yield f"{name}: {kind} {np.shape(data)}\n".encode()
+    for array in arrays:
+        yield from _array(array)
+
+
+def _array(array: NDArray[Any]) -> Iterator[bytes]:
+    """Type, shape and values of an array, block by block in C order."""
+    plain = array.dtype.kind in "biufcmM"
+    label = array.dtype.newbyteorder("<").str if plain else "object"
+    yield f"{label} {array.shape}\n".encode()
+    rows = max(1, _HASHED_AT_ONCE // max(1, int(np.prod(array.shape[1:]))))
+    for start in range(0, len(array) if array.ndim else 1, rows):
+        block = array[start : start + rows] if array.ndim else array
+        if plain:
+            yield np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<")).tobytes()
+        else:
+            yield b"".join(_value(value) for value in np.ravel(block).tolist())
+
+
+def _value(value: Any) -> bytes:
+    """A tag for the type, the length and the text, so that no two lists of values run into the same bytes."""
+    if is_missing(value):
+        return b"-"
+    if isinstance(value, str):
+        tag, text = "s", value
+    elif isinstance(value, bool | np.bool_):
+        tag, text = "b", str(bool(value))
+    elif isinstance(value, Integral):
+        tag, text = "i", str(int(value))
+    elif isinstance(value, Real):
+        tag, text = "f", float(value).hex()
+    else:
+        tag, text = "o", f"{type(value).__name__} {value!r}"
+    encoded = text.encode("utf-8", "surrogatepass")
+    return f"{tag}{len(encoded)}:".encode() + encoded
+
+
+_SET_HEADER = struct.Struct("<QB")
+
+
+@dataclass(frozen=True)
+class HashSet:
+    """Distinct hashes, shortened and sorted, as Elias and Fano write increasing numbers down.
+
+    Of a set of d hashes (`size`) each falls into one of d buckets, by its first 32 bits, and leaves a remainder, its
+    last 8 or 16 bits (`width` of 1 or 2 bytes). The remainders lie in the order of the buckets; the buckets are a row
+    of 2 d bits, a one for every hash and a zero wherever the next bucket begins. That is 10 bits a hash for remainders
+    of one byte. A hash that is in the set is always found; another one with probability 1 - exp(-1/256), 0.39 %, or
+    0.0015 % for remainders of two bytes.
+    """
+
+    size: int
+    width: int
+    buckets: NDArray[np.uint8] = field(repr=False)
+    remainders: NDArray[Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], width: int) -> HashSet:
+        """Make the set of some 64-bit hashes; less than 2^32 of them."""
+        distinct = np.unique(hashes)
+        keys = np.sort(_keys(distinct, distinct.size, width))
+        bits = np.zeros(2 * keys.size, np.uint8)
+        bits[(keys >> np.uint64(8 * width)).astype(np.int64) + np.arange(keys.size)] = 1
+        return cls(keys.size, width, np.packbits(bits), keys.astype(f"<u{width}"))
+
+    @property
+    def false_hit_rate(self) -> float:
+        """Chance that a hash which is not in the set is said to be."""
+        return -float(np.expm1(-(2.0 ** (-8 * self.width)))) if self.size else 0.0
+
+    def contains(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Mark the hashes that are in the set, or are taken for members."""
+        if not self.size:
+            return np.zeros(hashes.size, np.bool_)
+        keys = _keys(hashes, self.size, self.width)
+        places = np.minimum(np.searchsorted(self._sorted, keys), self.size - 1)
+        return self._sorted[places] == keys
+
+    @cached_property
+    def _sorted(self) -> NDArray[np.uint64]:
+        ones = np.flatnonzero(np.unpackbits(self.buckets, count=2 * self.size))
+        buckets = (ones - np.arange(self.size)).astype(np.uint64)
+        return (buckets << np.uint64(8 * self.width)) | self.remainders.astype(np.uint64)
+
+    def to_bytes(self) -> bytes:
+        """Write the set down."""
+        return _SET_HEADER.pack(self.size, self.width) + self.buckets.tobytes() + self.remainders.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: memoryview) -> tuple[HashSet, memoryview]:
+        """Read a set, and give back what follows it; raises ValueError if the set is damaged."""
+        try:
+            size, width = _SET_HEADER.unpack_from(data)
+        except struct.error as error:
+            raise ValueError("a set of hashes is cut off") from error
+        middle = _SET_HEADER.size + (size + 3) // 4
+        end = middle + size * width
+        if width not in (1, 2) or end > len(data):
+            raise ValueError("a set of hashes is not as long as it says")
+        buckets = np.frombuffer(data[_SET_HEADER.size : middle], np.uint8)
+        # The last byte may have bits to spare, which come after all buckets.
+        spare = -2 * size % 8
+        if int(np.bitwise_count(buckets).sum()) != size or (spare and int(buckets[-1]) % 2**spare):
+            raise ValueError("a set of hashes does not hold as many as it says")
+        return cls(size, width, buckets, np.frombuffer(data[middle:end], f"<u{width}")), data[end:]
+
+
+def _keys(hashes: NDArray[np.uint64], size: int, width: int) -> NDArray[np.uint64]:
+    """Bucket and remainder in one number."""
+    buckets = ((hashes >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)
+    return (buckets << np.uint64(8 * width)) | (hashes & np.uint64(256**width - 1))
+
 
 _VERSION = 1
 _HEADER = struct.Struct("<BQH")
