@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Counts = NDArray[np.int64]
 Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Matrix = NDArray[np.float64]

@@ -226,7 +226,7 @@ def test_a_violation_is_reported(path, text):
         ("metrics.py", "from taufpl.thresholding import order_statistic"),
         ("report/_page.py", "from taufpl import TauFPLClassifier, metrics"),
         ("persistence/_steps.py", "from taufpl.preprocessing import LevelEncoder"),
-        ("inspection/_sources.py", "from taufpl.persistence import unwrap"),
+        ("inspection/_contributions.py", "from taufpl.persistence import unwrap"),
         ("kernels/_features.py", "from taufpl._extras import require\nfrom taufpl._kernels._dense import dot"),
         ("projection/remote/_distributed.py", "from taufpl.projection._project import Thresholds"),
         ("persistence/_steps.py", "from taufpl.baselines import TopPush"),

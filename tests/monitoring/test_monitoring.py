@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from taufpl.monitoring import FPRMonitor
-from taufpl.monitoring._wealth import ABOVE, BELOW, LOG_WEIGHTS, SHIFTS, log_wealth
+from taufpl.monitoring._stream import ABOVE, BELOW, LOG_WEIGHTS, SHIFTS, log_wealth
 
 
 def fed(flags, **given_settings):

@@ -6,7 +6,7 @@ from scipy import stats
 
 from taufpl import ScoreScreen
 from taufpl.planning import alarm_budget, np_roc, plan_labels, precision_at, precision_lower_bound
-from taufpl.planning._expected_recall import RecallForecast
+from taufpl.planning._guarantee import RecallForecast
 from taufpl.thresholding import OrderStatistic, negatives_needed, simultaneous_ranks
 
 

@@ -8,16 +8,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from scipy.spatial.distance import cdist
+from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taufpl._checks import check_count, check_tau
 from taufpl._types import Vector
 from taufpl.plotting import style
-from taufpl.plotting._display import Display, display_name
-from taufpl.plotting._label_places import place_labels
-from taufpl.plotting._plane import ClassPoints, axis_names, check_points, coordinates, score_grid, split_points
-from taufpl.plotting._scores import check_tolerance, find_attribute, respond
+from taufpl.plotting._display import Display, check_pos_label, check_tolerance, display_name, find_attribute, respond
 from taufpl.thresholding import top_threshold
 
 # Lightness falls from what is surely negative to what is surely positive, and jumps at the boundary: the two sides are
@@ -25,9 +23,14 @@ from taufpl.thresholding import top_threshold
 _NEGATIVE_SHADES = ("#FAFCFE", "#F3F8FC", "#EBF4FA", "#E3EFF8")
 _POSITIVE_SHADES = ("#FBE0CB", "#F9D0B1", "#F6C099", "#F2B083")
 _POSITIVE_EDGE = "#7A2F00"
-
 # A classifier that refuses everything has decisions as low as can be; differences of such numbers overflow.
 _HUGE = 1e300
+# Rows that are scored in one call: the memory that an estimator needs beside the grid does not grow with the grid.
+_BLOCK = 4096
+# Places on a contour that are tried for its label.
+_MOST_CANDIDATES = 400
+# Distances in points, 1/72 inch, beside a label of about 40 by 10.
+_ROOM, _HALF_LABEL, _CROWD = 48.0, 20.0, 14.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -167,14 +170,15 @@ class DecisionRegionsDisplay(Display):
         """
         check_is_fitted(estimator)
         check_count("grid_resolution", grid_resolution, least=2)
-        points = check_points(estimator, X)
-        first, second = (coordinates(column, grid_resolution, padding) for column in points.T)
+        points = _check_points(estimator, X)
+        first, second = (_coordinates(column, grid_resolution, padding) for column in points.T)
         classes: dict[str, ClassPoints] = {}
         if y is not None:
             own_scores, _, positive = respond(estimator, X, pos_label)
-            classes = split_points(points, y, own_scores, positive)
-        scores, threshold = score_grid(estimator, X, first, second, pos_label)
+            classes = _split_points(points, y, own_scores, positive)
+        scores, threshold = _score_grid(estimator, X, first, second, pos_label)
         tau = find_attribute(estimator, "tau")
+        names = getattr(X, "columns", getattr(estimator, "feature_names_in_", None))
         display = cls(
             first=first,
             second=second,
@@ -183,7 +187,7 @@ class DecisionRegionsDisplay(Display):
             tau=None if tau is None else float(np.min(tau)),
             **classes,
             taus=taus,
-            feature_names=axis_names(estimator, X),
+            feature_names=None if names is None else (str(names[0]), str(names[1])),
             name=display_name(estimator, name),
             max_points=max_points,
             random_state=random_state,
@@ -273,7 +277,7 @@ class DecisionRegionsDisplay(Display):
             widths, dashes = zip(*lines, strict=True)
             look = {"colors": style.BLACK, "linewidths": widths, "linestyles": dashes, "zorder": 3}
             self.contours_ = self.ax_.contour(self.first, self.second, surface, levels=crossing, **look)
-            place_labels(self.ax_, self.contours_, [names[level] for level in crossing], drawn)
+            _place_labels(self.ax_, self.contours_, [names[level] for level in crossing], drawn)
         self._explain_contours(self.threshold in crossing, bool(set(crossing) - {self.threshold}))
 
     def _contour_names(self, same: float) -> dict[float, str]:
@@ -311,3 +315,141 @@ def _tau_levels(taus: Sequence[float] | None, negatives: ClassPoints | None) -> 
         raise ValueError("taus are shares of negatives, and there are none without y. Pass y, or leave taus out.")
     checked = sorted({check_tau(tau, "every one of taus") for tau in np.atleast_1d(taus).tolist()})
     return {tau: top_threshold(negatives.scores, tau) for tau in checked}
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPoints:
+    """Points of one class, of shape (n, 2), and their scores."""
+
+    points: Vector
+    scores: Vector
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def above(self, threshold: float) -> ClassPoints:
+        """Points that score strictly more than the threshold."""
+        return self.take(self.scores > threshold)
+
+    def take(self, chosen: Any) -> ClassPoints:
+        """Points at some indices, or where a mask is true."""
+        return ClassPoints(self.points[chosen], self.scores[chosen])
+
+    def thinned(self, limit: int, rng: Any) -> ClassPoints:
+        """At most `limit` points, chosen at random."""
+        return self if len(self) <= limit else self.take(np.sort(rng.permutation(len(self))[:limit]))
+
+    def thinned_below(self, threshold: float, limit: int, rng: Any) -> ClassPoints:
+        """At most `limit` points; those above the threshold are kept as long as they are not more than half."""
+        if len(self) <= limit:
+            return self
+        above = self.above(threshold).thinned(limit // 2, rng)
+        below = self.take(~(self.scores > threshold)).thinned(limit - len(above), rng)
+        return ClassPoints(np.concatenate([below.points, above.points]), np.concatenate([below.scores, above.scores]))
+
+
+def _check_points(estimator: Any, X: Any) -> Vector:
+    """X as numbers, two columns of them."""
+    n_features = getattr(estimator, "n_features_in_", 2)
+    if n_features != 2:
+        raise ValueError(
+            f"estimator must have been fitted on two features, the axes of the picture; got {n_features}. "
+            "Fit it on the two columns that you want to see, or draw its scores with ScoreDisplay."
+        )
+    points = check_array(X, dtype=np.float64, input_name="X")
+    if points.shape[1] != 2:
+        raise ValueError(
+            f"X must have two features, the axes of the picture; got {points.shape[1]}. "
+            "Pass the two columns that the estimator was fitted on."
+        )
+    return np.asarray(points, dtype=np.float64)
+
+
+def _coordinates(values: Vector, resolution: int, padding: float) -> Vector:
+    """Evenly from the least value to the greatest, with some room outside."""
+    if not (np.isfinite(padding) and padding >= 0):
+        raise ValueError(f"padding must be a share of the range, at least 0; got {padding!r}.")
+    low, high = float(values.min()), float(values.max())
+    room = padding * (high - low)
+    if not high - low > 1e-12 * max(abs(low), abs(high)):
+        room = 0.5 * max(abs(low), 1.0)  # one value has no range
+    return np.linspace(low - room, high + room, resolution)
+
+
+def _score_grid(estimator: Any, X: Any, first: Vector, second: Vector, pos_label: Any) -> tuple[Vector, float]:
+    """Scores on the grid, block by block, and the score above which a point is positive."""
+    scores = np.empty(second.size * first.size)
+    for block in gen_batches(scores.size, _BLOCK):
+        row, column = np.divmod(np.arange(block.start, block.stop), first.size)
+        scores[block], threshold, _ = respond(estimator, _like(X, first[column], second[row]), pos_label)
+    return scores.reshape(second.size, first.size), threshold
+
+
+def _like(X: Any, first: Vector, second: Vector) -> Any:
+    """Points in the form of X, so that an estimator that picks columns by name finds them."""
+    if hasattr(X, "columns"):
+        return type(X)(dict(zip(X.columns, (first, second), strict=True)))
+    return np.column_stack([first, second])
+
+
+def _split_points(points: Vector, y: ArrayLike, scores: Vector, pos_label: Any) -> dict[str, ClassPoints]:
+    """Negatives and positives, under the names of the display's parameters."""
+    labels = column_or_1d(y)
+    if labels.size != len(points):
+        raise ValueError(f"y must have one label a row of X, {len(points)}; got {labels.size}.")
+    is_positive = labels == check_pos_label(labels, pos_label)
+    kinds = {"negatives": ~is_positive, "positives": is_positive}
+    return {name: ClassPoints(points[chosen], scores[chosen]) for name, chosen in kinds.items()}
+
+
+def _place_labels(ax: Any, contours: Any, texts: list[str], points: Vector) -> None:
+    """Write the text of each level, which may be empty, on its contour, once, and where it covers few of the points.
+
+    The axes must have their limits.
+    """
+    scale = 72.0 / ax.figure.dpi
+    frame = scale * ax.transAxes.transform([(0, 0), (1, 1)])
+    points, taken = scale * ax.transData.transform(points), np.empty((0, 2))
+    chosen = []
+    for text, path in zip(texts, contours.get_paths(), strict=True):
+        if not text or not len(path.vertices):
+            continue
+        where, bend = _candidates(path, lambda vertices: scale * ax.transData.transform(vertices))
+        best = int(np.argmin(_cost(where, bend, frame, points, taken)))
+        taken = np.vstack([taken, where[best]])
+        chosen.append(tuple(ax.transData.inverted().transform(where[best] / scale)))
+    if not chosen:
+        return
+    effects = style.matplotlib("patheffects")
+    named = dict(zip(contours.levels, texts, strict=True))
+    levels = [level for level, text in named.items() if text]
+    for label in contours.clabel(levels, fmt=named, manual=chosen, fontsize="small", zorder=4):
+        label.set_path_effects([effects.withStroke(linewidth=3.5, foreground="white")])
+        label.set_fontweight("bold")
+
+
+def _candidates(path: Any, to_points: Any) -> tuple[Vector, Vector]:
+    """Vertices of a contour on the page, and how far the line leaves a straight one within a label's length."""
+    places, bends = [], []
+    starts = np.flatnonzero(path.codes == path.MOVETO)[1:]
+    for segment in np.split(path.vertices, starts):
+        line = to_points(segment)
+        length = np.append(0.0, np.hypot(*np.diff(line, axis=0).T).cumsum())
+        ahead = np.clip(np.searchsorted(length, length + _HALF_LABEL), 0, len(line) - 1)
+        behind = np.clip(np.searchsorted(length, length - _HALF_LABEL), 0, len(line) - 1)
+        chord = np.hypot(*(line[ahead] - line[behind]).T)
+        places.append(line)
+        bends.append(2.0 * _HALF_LABEL - np.minimum(chord, 2.0 * _HALF_LABEL))
+    where, bend = np.concatenate(places), np.concatenate(bends)
+    every = max(1, len(where) // _MOST_CANDIDATES)
+    return where[::every], bend[::every]
+
+
+def _cost(where: Vector, bend: Vector, frame: Vector, points: Vector, taken: Vector) -> Vector:
+    """Lower is better: straight, inside the frame, few points underneath, no other label near."""
+    inside = np.minimum(where - frame[0], frame[1] - where).min(axis=1)
+    nearest = cdist(where, taken).min(axis=1, initial=np.inf)
+    cost: Vector = bend / _HALF_LABEL + 4.0 * np.maximum(0.0, 1.0 - inside / _ROOM)
+    cost += 0.15 * (cdist(where, points) < _CROWD).sum(axis=1)
+    cost += 20.0 * np.maximum(0.0, 1.0 - nearest / _ROOM)
+    return cost

@@ -22,15 +22,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taufpl._types import Vector
-from taufpl.thresholding import fpr_upper_bound
-
-Counts = NDArray[np.int64]
-
-# The last is that of screens with a guarantee (NP-ROC), which `taufpl.planning` computes.
-BANDS = ("pointwise", "simultaneous", "guarantee")
+from taufpl._types import Counts, RowIndices, Vector
+from taufpl.planning import NPRoc, share_intervals
 
 # A score outside these quantiles of its class, or further from its quartiles than this many times their distance, is
 # counted in the outermost bins.
@@ -103,7 +97,7 @@ def roc_band(false: Counts, true: Counts, n_negative: int, n_positive: int, kind
     check_confidence(confidence)
     miss = 1.0 - math.sqrt(confidence)
     kept = _visible(false, true, n_positive)
-    intervals = _clopper_pearson if kind == "pointwise" else _fixed_width
+    intervals = share_intervals if kind == "pointwise" else _fixed_width
     return Band(*intervals(false[kept], n_negative, miss), *intervals(true[kept], n_positive, miss))
 
 
@@ -113,7 +107,7 @@ def check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}. Usual is 0.95.")
 
 
-def _visible(false: Counts, true: Counts, n_positive: int) -> NDArray[np.intp]:
+def _visible(false: Counts, true: Counts, n_positive: int) -> RowIndices:
     """Thresholds that the eye can tell apart: .25 % in FPR or .1 points in TPR. The first few all can."""
     across = np.floor(400.0 * np.log1p(false))
     up = np.floor(1000.0 * true / n_positive)
@@ -121,15 +115,16 @@ def _visible(false: Counts, true: Counts, n_positive: int) -> NDArray[np.intp]:
     return np.flatnonzero(np.concatenate(([True], new[:-1], [True])) if new.size else np.ones(1, dtype=bool))
 
 
-def _clopper_pearson(counts: Counts, total: int, miss: float) -> tuple[Vector, Vector]:
-    upper = np.asarray(fpr_upper_bound(counts, total, miss / 2.0))
-    return 1.0 - np.asarray(fpr_upper_bound(total - counts, total, miss / 2.0)), upper
-
-
 def _fixed_width(counts: Counts, total: int, miss: float) -> tuple[Vector, Vector]:
     width = math.sqrt(math.log(2.0 / miss) / (2.0 * total))
     rates = counts / total
     return np.maximum(rates - width, 0.0), np.minimum(rates + width, 1.0)
+
+
+def np_roc_steps(curve: NPRoc) -> tuple[Vector, Vector, Vector, Vector]:
+    """Tolerances at which NP-ROC steps, up to 1, and the recall from each on: lowest, highest and measured."""
+    low, high, middle = (np.append(each, each[-1]) for each in (curve.recall_low, curve.recall_high, curve.recall))
+    return np.append(curve.tolerances, 1.0), low, high, middle
 
 
 def bin_edges(negative: Vector, positive: Vector, threshold: float | None, bins: int | None = None) -> Vector:
@@ -177,14 +172,14 @@ def _bin_count(classes: list[Vector], span: float) -> int:
     return int(np.clip(np.ceil(span / narrow), _FEWEST_BINS, _MOST_BINS))
 
 
-def bin_counts(scores: Vector, edges: Vector) -> NDArray[np.intp]:
+def bin_counts(scores: Vector, edges: Vector) -> Counts:
     """Number of scores in each bin (a, b]; what lies outside is counted in the outermost bins."""
     # Closed at the right: a score at the threshold is not above it.
     inside = np.searchsorted(edges, scores, side="left") - 1
     return np.bincount(np.clip(inside, 0, edges.size - 2), minlength=edges.size - 1)
 
 
-def finite_rounds(thresholds: Vector) -> tuple[NDArray[np.intp], Vector, float, float]:
+def finite_rounds(thresholds: Vector) -> tuple[RowIndices, Vector, float, float]:
     """Numbers, from 1, and thresholds of the rounds that found a finite one; their mean and standard deviation."""
     is_finite = np.isfinite(thresholds)
     found = thresholds[is_finite]

@@ -1,8 +1,9 @@
-"""The report as a string and as a file."""
+"""The report as a string and as a file, and the page of ``taufpl compare``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -20,17 +21,23 @@ from taufpl.persistence import SeenRows
 from taufpl.planning import check_base_rate
 from taufpl.preprocessing import UnseenCounter, without_unseen_warnings
 from taufpl.report import _format, _pictures
-from taufpl.report._features import features_of
-from taufpl.report._findings import Findings
-from taufpl.report._levels import levels_of, limits_of_rows
-from taufpl.report._novelty import compare_training, leave_out_seen
-from taufpl.report._rates import DailyCases, measured_rates, rates_at, slider
-from taufpl.report._row_names import name_rows
-from taufpl.report._scored_rows import score_rows
+from taufpl.report._findings import Findings, levels_of, limits_of_rows
+from taufpl.report._scored_rows import (
+    DailyCases,
+    column_of,
+    compare_training,
+    leave_out_seen,
+    measured_rates,
+    name_rows,
+    rates_at,
+    score_rows,
+    slider,
+)
+from taufpl.report._weights import features_of
 from taufpl.thresholding import negatives_needed
 
 # The page stays well under 3 MB, long names and all.
-MOST_EXAMPLES = 500
+_MOST_EXAMPLES = 500
 
 
 def render_report(
@@ -122,9 +129,9 @@ def render_report(
     True
     """
     n_examples = check_count("n_examples", n_examples)
-    if n_examples > MOST_EXAMPLES:
+    if n_examples > _MOST_EXAMPLES:
         raise ValueError(
-            f"n_examples must be at most {MOST_EXAMPLES}, a report is no place for a table; got {n_examples}."
+            f"n_examples must be at most {_MOST_EXAMPLES}, a report is no place for a table; got {n_examples}."
         )
     largest = np.finfo(np.float64).max
     volume = _check_number("volume_per_day", volume_per_day, largest, "a number of cases, at least 0")
@@ -163,7 +170,9 @@ def render_report(
         limits_of_rows(rows, _name_of(segments, getattr(rows.final, "segments", None), usual="segment"), is_new),
         levels_of(rows, levels, _name_of(by, usual="level"), is_new),
     )
-    return _render(found, title)
+    title = f"Screening at a tolerance of {found.tolerance_text}" if title is None else title
+    template = templates().get_template("page.html")
+    return _printable(template.render(found=found, rows=rows, used=found.used, title=title, made=_made_by()))
 
 
 def write_report(
@@ -242,19 +251,19 @@ def write_report(
     return target
 
 
-def _render(found: Findings, title: str | None) -> str:
-    title = f"Screening at a tolerance of {found.tolerance_text}" if title is None else title
-    template = templates().get_template("page.html")
-    return printable(template.render(found=found, rows=found.rows, used=found.used, title=title, made=made_by()))
+def render_comparison(document: Mapping[str, Any]) -> str:
+    """A document of ``taufpl compare`` as one HTML page that needs nothing else."""
+    template = templates().get_template("comparison.html")
+    return _printable(template.render(found=document, picture=_pictures.recalls(document["models"]), made=_made_by()))
 
 
-def made_by() -> str:
+def _made_by() -> str:
     """The version that makes a page, and when."""
     now = datetime.now().astimezone()
     return f"{__version__} on {now:%Y-%m-%d at %H:%M} ({now.tzname() or 'local time'})"
 
 
-def printable(page: str) -> str:
+def _printable(page: str) -> str:
     """A page without what cannot be written: half a surrogate pair, and NUL, which has no place in HTML."""
     return page.encode("utf-8", "replace").decode("utf-8").replace("\x00", "�")
 
@@ -280,10 +289,7 @@ def templates() -> Any:
 
 def _kept(name: str, labels: Any, X: Any, kept: Any) -> Any:
     """Labels of the rows that are reported on: those given, or a column of X by its name."""
-    if isinstance(labels, str):
-        if labels not in getattr(X, "columns", ()):
-            raise ValueError(f"{name}={labels!r} is no column of X: give a frame with that column, or one level a row.")
-        labels = X[labels]
+    labels = column_of(X, name, labels, "level")
     return labels if labels is None or kept is None else safe_indexing(labels, kept)
 
 

@@ -6,17 +6,25 @@ marks lie over it at percentages, in the size of the text around.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from taufpl._types import Vector
 from taufpl.planning import np_roc
-from taufpl.plotting.statistics import bin_counts, bin_edges, curve_counts, finite_rounds, roc_band, smallest_rate
+from taufpl.plotting.statistics import (
+    bin_counts,
+    bin_edges,
+    curve_counts,
+    finite_rounds,
+    np_roc_steps,
+    roc_band,
+    smallest_rate,
+)
 from taufpl.report._format import rate, score
-from taufpl.report._rates import Rates
-from taufpl.report._scored_rows import ScoredRows
+from taufpl.report._scored_rows import Rates, ScoredRows
 
 # Units of the drawing: finer than the pixels that it will have.
 WIDTH, HEIGHT = 2000, 1000
@@ -41,6 +49,14 @@ class PlotAxis:
             x, low, high = np.log(np.maximum(x, low)), float(np.log(low)), float(np.log(high))
         # Halves, because the span of the largest floats is none.
         return np.clip((x / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0), 0.0, 1.0)
+
+    def at(self, value: float) -> float:
+        """Where one value lies."""
+        return float(self.place(value))
+
+    def labels(self, text: Callable[[float], str], most: int = 6) -> list[tuple[float, str]]:
+        """Places and texts of the ticks."""
+        return [(self.at(each), text(each)) for each in self.ticks(most)]
 
     def ticks(self, most: int = 6) -> list[float]:
         """Round numbers: powers of ten on a logarithmic axis, else steps of 1, 2 or 5."""
@@ -94,47 +110,37 @@ def roc(rows: ScoredRows, used: Rates) -> Picture:
     n, m, axis = rows.negative.size, rows.positive.size, roc_axis(rows)
     false, true = curve_counts(rows.negative, rows.positive)
     band = roc_band(false, true, n, m, "pointwise", 1.0 - rows.delta)
-    point = float(axis.place(used.fpr or 0.0)), used.recall or 0.0
-    return Picture(
-        [
-            ("allowed", f"M0 0H{_x(float(axis.place(rows.tau)))}V{HEIGHT}H0z"),
-            ("band", _band_path(*band.steps(axis.low), axis)),
-            ("line curve", _stairs(*_thinned(axis.place(false / n), true / m))),
-        ],
-        [(float(axis.place(each)), rate(each)) for each in axis.ticks()],
-        _RATE_TICKS,
-        [*_tolerance_marks(rows, axis), Mark("point tried", *point, key="tried"), Mark("point used", *point)],
-    )
+    point = axis.at(used.fpr or 0.0), used.recall or 0.0
+    paths = [
+        ("band", _band_path(*band.steps(axis.low), axis)),
+        ("line curve", _stairs(*_thinned(axis.place(false / n), true / m))),
+    ]
+    return _under_tolerances(rows, axis, paths, Mark("point tried", *point, key="tried"), Mark("point used", *point))
 
 
 def guaranteed(rows: ScoredRows) -> Picture:
     """Recall of the screen with a guarantee against its tolerance (NP-ROC), with its band, beside the ROC curve."""
     axis, curve = roc_axis(rows), np_roc(rows.negative, rows.positive, rows.delta)
     false, true = curve_counts(rows.negative, rows.positive)
-    ends = np.append(curve.tolerances, 1.0)
-    low, high, middle = (np.append(y, y[-1]) for y in (curve.recall_low, curve.recall_high, curve.recall))
+    ends, low, high, middle = np_roc_steps(curve)
     measured = _thinned(axis.place(false / rows.negative.size), true / rows.positive.size)
-    return Picture(
-        [
-            ("allowed", f"M0 0H{_x(float(axis.place(rows.tau)))}V{HEIGHT}H0z"),
-            ("band", _band_path(ends, low, high, axis)),
-            ("line measured", _stairs(*measured)),
-            ("line curve", _stairs(*_thinned(axis.place(ends), middle))),
-        ],
-        [(float(axis.place(each)), rate(each)) for each in axis.ticks()],
-        _RATE_TICKS,
-        _tolerance_marks(rows, axis),
-    )
+    paths = [
+        ("band", _band_path(ends, low, high, axis)),
+        ("line measured", _stairs(*measured)),
+        ("line curve", _stairs(*_thinned(axis.place(ends), middle))),
+    ]
+    return _under_tolerances(rows, axis, paths)
 
 
-def _tolerance_marks(rows: ScoredRows, axis: PlotAxis) -> list[Mark]:
-    """A line a tolerance; those too close to a named one go without a name."""
+def _under_tolerances(rows: ScoredRows, axis: PlotAxis, paths: list[tuple[str, str]], *points: Mark) -> Picture:
+    """Recall against false-alarm rate, with a line a tolerance; those too close to a named one go without a name."""
     marks: list[Mark] = []
     for tau in sorted(rows.taus):
-        x = float(axis.place(tau))
+        x = axis.at(tau)
         is_crowded = any(mark.name and abs(mark.x - x) < _ROOM for mark in marks)
         marks.append(Mark("rule", x, name="" if is_crowded else f"τ = {rate(tau)}"))
-    return marks
+    allowed = ("allowed", f"M0 0H{_x(axis.at(rows.tau))}V{HEIGHT}H0z")
+    return Picture([allowed, *paths], axis.labels(rate), _RATE_TICKS, [*marks, *points])
 
 
 def histogram_edges(rows: ScoredRows) -> Vector | None:
@@ -151,15 +157,15 @@ def histogram(rows: ScoredRows, edges: Vector) -> Picture:
     is_above, x = edges[:-1] >= rows.threshold, axis.place(edges)
     marks = [Mark("rule try", 0.0, key="tried-score")]
     if edges[0] <= rows.threshold <= edges[-1]:
-        marks.append(Mark("rule", float(axis.place(rows.threshold)), name=f"threshold {score(rows.threshold)}"))
+        marks.append(Mark("rule", axis.at(rows.threshold), name=f"threshold {score(rows.threshold)}"))
     return Picture(
         [
             (f"{kind} {part}", _bars(x, heights.place(np.where(is_shown, counts, 0.0))))
             for kind, counts, is_error in (("negative", negative, is_above), ("positive", positive, ~is_above))
             for part, is_shown in (("all", True), ("error", is_error))
         ],
-        [(float(axis.place(each)), score(each)) for each in axis.ticks()],
-        [(float(heights.place(each)), f"{each:,.0f}") for each in heights.ticks()],
+        axis.labels(score),
+        heights.labels("{:,.0f}".format),
         marks,
     )
 
@@ -170,7 +176,7 @@ def rounds(thresholds: Vector, threshold: float | None) -> Picture:
     shown = found if threshold is None else np.append(found, threshold)
     pad = 0.12 * float(np.ptp(shown)) or 0.5
     axis, wide = PlotAxis(float(shown.min()) - pad, float(shown.max()) + pad), PlotAxis(0.5, thresholds.size + 0.5)
-    low, middle, high = (_y(float(axis.place(mean + side * spread))) for side in (-1.0, 0.0, 1.0))
+    low, middle, high = (_y(axis.at(mean + side * spread)) for side in (-1.0, 0.0, 1.0))
     places = zip(wide.place(numbers.astype(np.float64)), axis.place(found), strict=True)
     paths = [
         ("band", f"M0 {low}H{WIDTH}V{high}H0z"),
@@ -178,19 +184,30 @@ def rounds(thresholds: Vector, threshold: float | None) -> Picture:
         ("dots", "".join(point_path(x, y) for x, y in places)),
     ]
     if threshold is not None:
-        paths.append(("line dashed", f"M0 {_y(float(axis.place(threshold)))}H{WIDTH}"))
+        paths.append(("line dashed", f"M0 {_y(axis.at(threshold))}H{WIDTH}"))
     every = max(1, -(-thresholds.size // 10))
     return Picture(
         paths,
-        [(float(wide.place(float(i))), str(i)) for i in range(1, thresholds.size + 1, every)],
-        [(float(axis.place(each)), score(each)) for each in axis.ticks(5)],
+        [(wide.at(i), str(i)) for i in range(1, thresholds.size + 1, every)],
+        axis.labels(score, 5),
     )
+
+
+def recalls(models: list[dict[str, Any]]) -> Picture:
+    """The recall of every model with its interval, the best on top."""
+    low, high = min(row["recall_low"] for row in models), max(row["recall_high"] for row in models)
+    axis = PlotAxis(max(low - 0.02, 0.0), min(high + 0.02, 1.0))
+    shown = [(row, 1.0 - (place + 0.5) / len(models)) for place, row in enumerate(models)]
+    intervals = (interval_path(axis.at(row["recall_low"]), axis.at(row["recall_high"]), y) for row, y in shown)
+    points = (point_path(axis.at(row["recall"]), y) for row, y in shown)
+    paths = [("line", "".join(intervals)), ("dots", "".join(points))]
+    return Picture(paths, axis.labels(rate), [(y, row["model"]) for row, y in shown])
 
 
 def bars(values: Sequence[float]) -> list[tuple[int, int, int]]:
     """Where 0 lies, left end and width of a bar for each value, on one axis of 1000 units."""
     axis = PlotAxis(min(*values, 0.0), max(*values, 0.0))
-    zero, ends = 1000.0 * float(axis.place(0.0)), 1000.0 * axis.place(np.asarray(values))
+    zero, ends = 1000.0 * axis.at(0.0), 1000.0 * axis.place(np.asarray(values))
     return [(round(zero), round(min(zero, end)), round(max(abs(end - zero), 4.0))) for end in ends.tolist()]
 
 

@@ -1,8 +1,9 @@
-"""Weights of features, and what moved the score of a row most."""
+"""Names and weights of features, and what moved the score of a row most."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +12,28 @@ from sklearn.base import is_outlier_detector
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, gen_batches
 
+from taufpl._row_hashes import is_missing
 from taufpl._sklearn import safe_indexing
 from taufpl._types import RowIndices, Vector
 from taufpl.estimators import known_positive, steps_and_last, transformed
-from taufpl.inspection import feature_names, reasons_either_way, recall_lost
+from taufpl.exceptions import ExportError
+from taufpl.inspection import reasons_either_way, recall_lost
 from taufpl.operators import as_operator
+from taufpl.persistence import visit
+from taufpl.preprocessing import DATE_PARTS
 from taufpl.report._format import shortened
 from taufpl.report._scored_rows import ScoredRows, lowest
 
 _BLOCK = 65_536
-NAME_LENGTH = 80
+_NAME_LENGTH = 80
 # Negatives that rows are held against, and values that are replaced, five times each, to tell what moved a score that
 # is not linear.
 _MOST_REFERENCES = 10_000
 _MOST_MOVES = 50_000
 # What rows that are no table, or a table that is too wide, end in.
 _NO_TABLE = (ImportError, TypeError, ValueError)
+# What scikit-learn calls the rare levels of a column, which have one feature together.
+_RARE = "infrequent_sklearn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class Features:
         """Names and values of the n features with the largest values in size, largest first, without zeros."""
         order = lowest(-np.abs(values), n).tolist()
         names = {i: f"feature {i}" if self.names is None else self.names[i] for i in order if values[i]}
-        return [(shortened(name, NAME_LENGTH), float(values[i])) for i, name in names.items()]
+        return [(shortened(name, _NAME_LENGTH), float(values[i])) for i, name in names.items()]
 
 
 def features_of(rows: ScoredRows, given: Any) -> Features:
@@ -120,7 +127,7 @@ def reasons_for(
         try:
             with np.errstate(all="ignore"):
                 found = reasons_either_way(rows.model, X, others, n, names)
-            return [[(shortened(each.condition, NAME_LENGTH), each.change) for each in own] for own in found]
+            return [[(shortened(each.condition, _NAME_LENGTH), each.change) for each in own] for own in found]
         except _NO_TABLE:
             pass
     if not features.linear:
@@ -203,3 +210,60 @@ def _column_names(rows: ScoredRows, given: Any, n_columns: int) -> Sequence[str]
     known = (given, getattr(rows.outer, "columns", None), getattr(rows.model, "feature_names_in_", None))
     found = (list(map(str, names)) for names in known if names is not None)
     return next((names for names in found if len(names) == n_columns), None)
+
+
+def feature_names(steps: Iterable[Any], columns: Sequence[str] | None) -> list[str] | None:
+    """Names of the features that fitted steps make of columns: "city = Oslo", "age is missing", "created: weekday".
+
+    Steps of other kinds name what they make themselves, without the prefixes of those around them. None where they
+    cannot, or where there are no columns, as before a vectorizer of texts, and no step gives names.
+    """
+    try:
+        return visit(steps, None if columns is None else list(columns), _NameVisitor())
+    except (AttributeError, ExportError, IndexError, TypeError, ValueError):
+        return None
+
+
+class _NameVisitor:
+    """Features by their names; None where they have none."""
+
+    def take(self, features: list[str] | None, columns: Sequence[int]) -> list[str] | None:
+        return None if features is None else [features[column] for column in columns]
+
+    def join(self, parts: Sequence[list[str] | None]) -> list[str] | None:
+        known = [part for part in parts if part is not None]
+        return [name for part in known for name in part] if len(known) == len(parts) else None
+
+    def scale(self, features: list[str] | None, step: Any, scaling: Any) -> list[str] | None:
+        return features
+
+    def impute(
+        self, features: list[str] | None, step: Any, fills: dict[int, Any], marked: list[int]
+    ) -> list[str] | None:
+        if features is None:
+            return None
+        return [*(features[column] for column in fills), *(f"{features[column]} is missing" for column in marked)]
+
+    def encode(self, features: list[str] | None, step: Any, encodings: Iterable[Any]) -> list[str] | None:
+        if features is None:
+            return None
+        encoder = copy(getattr(step, "encoder_", step))
+        encoder.feature_name_combiner = _level_name
+        encoder.__dict__.pop("feature_names_in_", None)  # else it takes no other names
+        return [str(name) for name in encoder.get_feature_names_out(features)]
+
+    def split_dates(self, features: list[str] | None, step: Any) -> list[str] | None:
+        if features is None:
+            return None
+        parts = [f"{name}: {part}" for name in features for part in DATE_PARTS]
+        return [*parts, *(f"{features[place]} is missing" for place in step.marked_)]
+
+    def convert(self, features: list[str] | None, step: Any) -> list[str] | None:
+        given = None if features is None else np.array(features, dtype=object)
+        return [str(name) for name in step.get_feature_names_out(given)]
+
+
+def _level_name(column: Any, level: Any) -> str:
+    if is_missing(level):
+        return f"{column} is missing"
+    return f"{column} is rare" if level == _RARE else f"{column} = {level}"

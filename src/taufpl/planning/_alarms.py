@@ -1,4 +1,4 @@
-"""The tolerance that keeps the alarms of a day within a budget.
+"""Alarms of a day: the tolerance that keeps them within a budget, and a lower bound on the share that is right.
 
 A day has V independent rows. A row is positive with probability at most b, and a negative one is flagged with
 probability at most tau. How many positives are flagged is not known; it is at most all of them. So the alarms A of a
@@ -11,10 +11,11 @@ which rises with V, b and tau: on days with fewer rows, or fewer positives, it h
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from taufpl._checks import check_count, check_delta, check_tau
+from taufpl._checks import check_count, check_delta, check_number, check_tau
 from taufpl.estimators import share_of_delta
 from taufpl.thresholding import (
     ANY,
@@ -65,7 +66,7 @@ class AlarmBudget:
     @property
     def expected_alarms(self) -> float:
         """The most alarms a day in the mean: FPR and base rate at their bounds, and every positive flagged."""
-        return self.volume * _flagged(self.base_rate, self.tau)
+        return self.volume * (self.base_rate + (1.0 - self.base_rate) * self.tau)
 
 
 def alarm_budget(
@@ -149,17 +150,24 @@ def alarm_budget(
         return tau > 0.0 and (n_negative is None or _needed(tau, share, looks) <= n_negative)
 
     if not possible(alarms_per_day):
-        fewest = bisect_left(range(volume), True, lo=alarms_per_day, key=possible)
-        tau = tolerance(alarms_per_day)
-        needed = _needed(tau, share, looks) if tau > 0.0 else 0
-        raise ValueError(_refusal(alarms_per_day, volume, bound, tau, share, (needed, n_negative), fewest))
+        tau, fewest = tolerance(alarms_per_day), bisect_left(range(volume), True, lo=alarms_per_day, key=possible)
+        if tau <= 0.0:
+            reason = (
+                f"up to {100.0 * bound:.3g} % of {volume:,} rows are positive, and if all of them raise an alarm, a "
+                f"day has more than {alarms_per_day:,} with probability above {share:.3g}"
+            )
+        else:
+            reason = (
+                f"it takes a tolerance of {100.0 * tau:.3g} %, and a proof of that at delta {share:.3g} takes "
+                f"{_needed(tau, share, looks):,} negatives that choose the threshold; {n_negative:,} may do so"
+            )
+        could = f"is {fewest:,} alarms a day" if fewest < volume else "would be all rows"
+        raise ValueError(
+            f"{alarms_per_day:,} alarms a day cannot be promised: {reason}. "
+            f"The smallest budget that could be met {could}."
+        )
     used_on_labels = 0.0 if positives is None else share
     return AlarmBudget(alarms_per_day, volume, bound, tolerance(alarms_per_day), share, used_on_labels, share)
-
-
-def _flagged(base_rate: float, tau: float) -> float:
-    """The largest share of rows that raise an alarm."""
-    return base_rate + (1.0 - base_rate) * tau
 
 
 def _needed(tau: float, delta: float, looks: int | str) -> int:
@@ -168,20 +176,87 @@ def _needed(tau: float, delta: float, looks: int | str) -> int:
     return rule((tau,), share_of_delta(looks, delta, ())).n_needed
 
 
-def _refusal(
-    alarms: int, volume: int, base_rate: float, tau: float, delta: float, negatives: tuple[int, int | None], fewest: int
-) -> str:
-    """Why a budget cannot be met, and which one could be; negatives are those that it takes, and those at hand."""
-    needed, n_negative = negatives
-    if tau <= 0.0:
-        reason = (
-            f"up to {100.0 * base_rate:.3g} % of {volume:,} rows are positive, and if all of them raise an alarm, a "
-            f"day has more than {alarms:,} with probability above {delta:.3g}"
+def precision_lower_bound(
+    n_false_positive: int,
+    n_negative: int,
+    n_true_positive: int,
+    n_positive: int,
+    base_rate: float | tuple[float, float],
+    delta: float = USUAL_DELTA,
+) -> float:
+    """Lower confidence bound on precision, the share of alarms that are right, for every base rate of a range.
+
+    ::
+
+        b r / (b r + (1 - b) f)     b the lowest base rate, r a lower bound on recall, f an upper bound on FPR
+
+    Precision rises with the base rate and with recall, and falls with FPR. The two counts are independent, so that
+    both bounds (Clopper-Pearson), each at confidence sqrt(1 - delta), hold together with probability 1 - delta.
+
+    Parameters
+    ----------
+    n_false_positive, n_negative : int
+        Alarms among negatives that the screen has not seen, and how many such negatives there are.
+    n_true_positive, n_positive : int
+        The same for positives.
+    base_rate : float or tuple of two floats
+        Share of positives in the traffic, or its lowest and highest value; strictly between 0 and 1.
+    delta : float, default=0.05
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    float
+        0 where no positive was found: nothing is proven then.
+
+    See Also
+    --------
+    precision_at : The share itself, from known rates.
+
+    Examples
+    --------
+    Of 20,000 negatives 150 are flagged, of 400 positives 300; between 1 and 3 in 1,000 cases are positive.
+
+    >>> from taufpl.planning import precision_at, precision_lower_bound
+    >>> round(precision_lower_bound(150, 20_000, 300, 400, base_rate=(0.001, 0.003)), 4)
+    0.0743
+    >>> round(precision_at(0.001, recall=300 / 400, fpr=150 / 20_000), 4)
+    0.091
+    """
+    low, _ = check_base_rate(base_rate)
+    each = 1.0 - math.sqrt(1.0 - check_delta(delta))
+    recall = share_lower_bound(n_true_positive, n_positive, each)
+    return precision_at(low, recall, fpr_upper_bound(n_false_positive, n_negative, each))
+
+
+def precision_at(base_rate: float, recall: float, fpr: float) -> float:
+    """Share of alarms that are right, at a base rate, a recall and a false-positive rate; 0 without any alarm.
+
+    ::
+
+        b recall / (b recall + (1 - b) fpr)
+
+    Examples
+    --------
+    One case in a thousand is positive, and 1 % of the others raise an alarm:
+
+    >>> from taufpl.planning import precision_at
+    >>> round(precision_at(0.001, recall=0.6, fpr=0.01), 3)
+    0.057
+    """
+    right, wrong = base_rate * recall, (1.0 - base_rate) * fpr
+    return right / (right + wrong) if right > 0.0 else 0.0
+
+
+def check_base_rate(base_rate: float | tuple[float, float]) -> tuple[float, float]:
+    """Lowest and highest share of positives, from a number or a pair."""
+    ends = base_rate if isinstance(base_rate, (tuple, list)) else (base_rate, base_rate)
+    if len(ends) != 2:
+        raise ValueError(f"base_rate must be a share, or the lowest and the highest one; got {base_rate!r}.")
+    low, high = (check_number("base_rate", end) for end in ends)
+    if not 0.0 < low <= high < 1.0:
+        raise ValueError(
+            f"base_rate must be strictly between 0 and 1, the lowest share first; got {base_rate!r}. "
+            "Write 0.01 for 1 %."
         )
-    else:
-        reason = (
-            f"it takes a tolerance of {100.0 * tau:.3g} %, and a proof of that at delta {delta:.3g} takes "
-            f"{needed:,} negatives that choose the threshold; {n_negative:,} may do so"
-        )
-    could = f"is {fewest:,} alarms a day" if fewest < volume else "would be all rows"
-    return f"{alarms:,} alarms a day cannot be promised: {reason}. The smallest budget that could be met {could}."
+    return low, high
