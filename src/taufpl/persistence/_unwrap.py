@@ -268,7 +268,10 @@ def segment_labels(model: UnwrappedModel, given: str | None) -> SegmentLabels | 
             "the segments of the model come from a function of X, which no export can hold. Name a column of X by "
             "segments, or give the labels with the rows and fit again."
         )
-    place = _place(model, limits.column)
+    # A column has its place among those that the classifier sees; labels that were given beside them have none.
+    names, place = _seen_names(model), limits.column
+    if isinstance(place, str):
+        place = names.index(place) if place in names else None
     if place is None:
         column = limits.column if given is None else given
         if column is None:
@@ -276,18 +279,10 @@ def segment_labels(model: UnwrappedModel, given: str | None) -> SegmentLabels | 
                 "the labels of segments were given beside X: name the column that will hold them by segment_column."
             )
         return SegmentLabels(limits, str(column), None)
-    name = _seen_names(model)[place]
+    name = names[place]
     if given not in (None, name):
         raise ValueError(f"segment_column={given!r}: the model finds its segments in its own column {name!r}.")
     return SegmentLabels(limits, name, place)
-
-
-def _place(model: UnwrappedModel, column: str | int | None) -> int | None:
-    """The place of a column among those that the classifier sees; None where it was given beside them."""
-    if isinstance(column, str):
-        names = _seen_names(model)
-        return names.index(column) if column in names else None
-    return column
 
 
 def _seen_names(model: UnwrappedModel) -> tuple[str, ...]:
