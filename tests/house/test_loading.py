@@ -1,6 +1,5 @@
 """What is loaded, and when: help and `import taufpl` wait for no numerical library, and all names are there."""
 
-import inspect
 import pickle
 import subprocess
 import sys
@@ -10,14 +9,14 @@ import pytest
 
 import taufpl
 from taufpl import _choices
-from taufpl.cli import commands
+from taufpl.cli._app import app
 from taufpl.estimators import EFFORTS
 from taufpl.estimators.strategies import STRATEGIES
 from taufpl.experiments import EXPERIMENTS
 
 HEAVY = {"joblib", "lightgbm", "matplotlib", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "skops", "torch"}
 TELL = f"\nimport sys\nprint(*{HEAVY!r} & {{name.split('.')[0] for name in sys.modules}}, file=sys.stderr)"
-COMMANDS = [name for name in commands.__all__ if name.islower()]
+COMMANDS = [command.name for command in app.registered_commands]
 
 
 def stderr_of(script: str) -> str:
@@ -92,9 +91,3 @@ def test_choices_are_those_of_the_library():
     assert list(_choices.THRESHOLDS) == list(STRATEGIES)
     assert list(_choices.EFFORTS) == list(EFFORTS)
     assert list(_choices.EXPERIMENTS) == list(EXPERIMENTS)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_options_of_a_command_are_the_parameters_of_its_work(name):
-    work = getattr(import_module(f"taufpl.cli._{name}"), f"{name}_command")
-    assert list(inspect.signature(getattr(commands, name)).parameters) == list(inspect.signature(work).parameters)

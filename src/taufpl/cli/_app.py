@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from taufpl.cli._compare import compare
+from taufpl.cli._demo import demo
+from taufpl.cli._diff import diff
 from taufpl.cli._errors import (
     BAD_COMMAND_LINE,
     EXIT_CODES,
@@ -15,23 +18,16 @@ from taufpl.cli._errors import (
     remember_debugging,
     termination_raises,
 )
-from taufpl.cli.commands import (
-    ExportCommand,
-    FitCommand,
-    compare,
-    demo,
-    diff,
-    evaluate,
-    export,
-    fit,
-    info,
-    monitor,
-    plan,
-    predict,
-    recalibrate,
-    report,
-    reproduce,
-)
+from taufpl.cli._evaluate import evaluate
+from taufpl.cli._export import ExportCommand, export
+from taufpl.cli._fit import FitCommand, fit
+from taufpl.cli._info import info
+from taufpl.cli._monitor import monitor
+from taufpl.cli._plan import plan
+from taufpl.cli._predict import predict
+from taufpl.cli._recalibrate import recalibrate
+from taufpl.cli._report import report
+from taufpl.cli._reproduce import reproduce
 
 app = typer.Typer(
     name="taufpl",
@@ -42,19 +38,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("fit", cls=FitCommand)(fit)
-app.command("compare")(compare)
-app.command("predict")(predict)
-app.command("evaluate")(evaluate)
-app.command("recalibrate")(recalibrate)
-app.command("monitor")(monitor)
-app.command("info")(info)
-app.command("diff")(diff)
-app.command("plan")(plan)
-app.command("report")(report)
-app.command("export", cls=ExportCommand)(export)
-app.command("demo")(demo)
-app.command("reproduce")(reproduce)
+_CLASSES: dict[Any, Any] = {fit: FitCommand, export: ExportCommand}
+for command in (
+    fit, compare, predict, evaluate, recalibrate, monitor, info, diff, plan, report, export, demo, reproduce,
+):  # fmt: skip
+    # Annotations are read here once; typer would read each of them four times.
+    command.__annotations__ = get_type_hints(command, include_extras=True)
+    app.command(command.__name__, cls=_CLASSES.get(command))(command)
 
 
 def _show_version(wanted: bool) -> None:

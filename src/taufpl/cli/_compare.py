@@ -1,43 +1,72 @@
-"""``taufpl compare``: what each model would find under the tolerance."""
+"""``taufpl compare``: what each model would find under the tolerance, on rows that it was fitted without."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
-from taufpl._files import write_whole
-from taufpl._types import Mask
+from taufpl._choices import USUAL_DELTA
 from taufpl.cli._data_file import find_data_file
-from taufpl.cli._nested import EvaluatedModel, Evaluation, evaluate
+from taufpl.cli._options import (
+    Data,
+    Delta,
+    Drop,
+    Effort,
+    Group,
+    Holdout,
+    Jobs,
+    Json,
+    Models,
+    Positive,
+    Seed,
+    Tau,
+    Threshold,
+    TrainingTarget,
+)
 from taufpl.cli._output import check_output, confidence, percent, print_json, print_rows, progress_bar, working
-from taufpl.cli._pipelines import FitOptions, effort_for
-from taufpl.cli._training import read_source
-from taufpl.report import render_comparison
-from taufpl.thresholding import fpr_upper_bound, share_interval, share_lower_bound, tolerance_verdict
+
+if TYPE_CHECKING:
+    from taufpl._types import Mask
+    from taufpl.cli._training_file import EvaluatedModel, Evaluation, FitOptions
+
+_USUAL_MODELS = "auto,linear,logistic,boosting,forest"
 
 
-def compare_command(
-    data: Path,
-    target: str | None,
-    tau: float,
-    delta: float,
-    threshold: str,
-    models: str,
-    effort: str | None,
-    folds: int,
-    output: Path | None,
-    positive: str | None,
-    drop: list[str] | None,
-    group: str | None,
-    holdout: float | None,
-    seed: int,
-    jobs: int | None,
-    as_json: bool,
+def compare(
+    data: Data,
+    target: TrainingTarget = None,
+    tau: Tau = 0.01,
+    delta: Delta = USUAL_DELTA,
+    threshold: Threshold = "auto",
+    models: Models = _USUAL_MODELS,
+    effort: Effort = None,
+    folds: Annotated[
+        int, typer.Option("--folds", min=2, help="Parts of the rows, each scored by fits on the others.")
+    ] = 5,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="An HTML page to write, with a picture.", show_default="none")
+    ] = None,
+    positive: Positive = None,
+    drop: Drop = None,
+    group: Group = None,
+    holdout: Holdout = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: Json = False,
 ) -> None:
-    """Run ``taufpl compare``."""
+    """Fit several models on parts of a file, and say what each finds in the rest under the tolerance.
+
+    Each row is scored once by every model, fitted without it: columns, preprocessing, candidates and threshold
+    included. No model is written. FPR, the false-alarm rate, is the share of negatives that are flagged; recall is that
+    of positives.
+    """
+    from taufpl._files import write_whole
+    from taufpl.cli._training_file import FitOptions, cross_evaluate, effort_for, read_source
+    from taufpl.report import render_comparison
+
     names = list(dict.fromkeys(models.split(",")))
     options = FitOptions(
         target=target, positive=positive, drop=tuple(drop or ()), group=group, tau=tau, delta=delta,
@@ -51,7 +80,7 @@ def compare_command(
     with working(f"reading {file.name}"):
         source = read_source(file, options)
     with progress_bar("comparing") as move:
-        evaluation = evaluate(source, options, names, folds, move)
+        evaluation = cross_evaluate(source, options, names, folds, move)
     document = {
         "data": file.name,
         **_document(evaluation, options),
@@ -68,6 +97,8 @@ def compare_command(
 
 def _document(evaluation: Evaluation, options: FitOptions) -> dict[str, Any]:
     """Rates of every model with their bounds, the best first, and what the figures mean."""
+    import numpy as np
+
     is_negative = evaluation.is_counted & ~evaluation.is_positive
     is_positive = evaluation.is_counted & evaluation.is_positive
     rows = [_rates(model, evaluation, is_negative, is_positive, options) for model in evaluation.models]
@@ -96,6 +127,8 @@ def _rates(
     model: EvaluatedModel, evaluation: Evaluation, is_negative: Mask, is_positive: Mask, options: FitOptions
 ) -> dict[str, Any]:
     """What one model does to the rows that count."""
+    from taufpl.thresholding import fpr_upper_bound, share_interval, share_lower_bound, tolerance_verdict
+
     n_negative, n_positive = int(is_negative.sum()), int(is_positive.sum())
     n_false, n_found = int((model.flagged & is_negative).sum()), int((model.flagged & is_positive).sum())
     low, high = share_interval(n_found, n_positive, options.delta)

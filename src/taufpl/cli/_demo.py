@@ -5,32 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+import typer
 
 from taufpl._extras import require
-from taufpl._files import written_whole
-from taufpl.cli._layout import Layout
+from taufpl.cli._options import Json
 from taufpl.cli._output import percent, print_json, print_rows, progress_bar, working
-from taufpl.cli._pipelines import FitOptions, FitRows, fit, screen_for
-from taufpl.datasets import load_spambase
-from taufpl.estimators import (
-    NeymanPearsonClassifier,
-    ScreeningClassifier,
-    TauFPLClassifier,
-    last_step,
-    steps_within,
-    watching,
-)
-from taufpl.plotting import ROCDisplay, ScoreDisplay
-from taufpl.preprocessing import ColumnPlan
-from taufpl.report import write_report
 
 TAU = 0.01
 _FLAGSHIP = "ScreeningClassifier"
@@ -39,11 +20,20 @@ _BY_HAND = "gradient boosting, training quantile"
 _GUARDED = "gradient boosting, guarded"
 
 
-def demo_command(
-    folder: Path,
-    as_json: bool,
+def demo(
+    folder: Annotated[Path, typer.Option("-o", "--folder", help="Where pictures and report go.")] = Path("demo"),
+    as_json: Json = False,
 ) -> None:
-    """Run ``taufpl demo``."""
+    """Screen mail for spam at a tolerance of 1 %: six ways, on mail that none of them has seen.
+
+    One of them is what people do by hand: the threshold is the quantile of the scores that the training rows get.
+    """
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    from taufpl.datasets import load_spambase
+    from taufpl.estimators import steps_within, watching
+
     require("matplotlib", "plot", "to draw the demo")
     folder.mkdir(parents=True, exist_ok=True)
     X, y = load_spambase(return_X_y=True, as_frame=True)
@@ -78,6 +68,13 @@ def demo_command(
 
 def _fits(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
     """Six ways to screen, each a function that returns a fitted model."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from taufpl.estimators import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
+
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     boosting = HistGradientBoostingClassifier(random_state=0)
     paper = TauFPLClassifier(TAU, ranking="paper", tau_scale=1.0, threshold="oob", delta=None, random_state=0)
@@ -93,14 +90,22 @@ def _fits(X: Any, y: Any) -> dict[str, Callable[[], Any]]:
 
 def _fit_linear(X: Any, y: Any) -> Any:
     """The model of `taufpl fit --model linear`, whose scales are learned from the training rows alone."""
+    from taufpl.cli._columns import Layout
+    from taufpl.cli._training_file import FitOptions, FitRows, fit_rows, screen_for
+    from taufpl.preprocessing import ColumnPlan
+
     options = FitOptions(tau=TAU, model="linear")
     train = screen_for(1, options).training_rows(y)
     columns = tuple(ColumnPlan(str(name), "number") for name in X.columns)
-    return fit(FitRows(X.copy(), y, Layout(columns, None), 1, train=train), options)
+    return fit_rows(FitRows(X.copy(), y, Layout(columns, None), 1, train=train), options)
 
 
 def _evaluate(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> dict[str, Any]:
     """The rates of a model on rows that no model has seen, and what it guarantees."""
+    import numpy as np
+
+    from taufpl.estimators import last_step
+
     flagged = np.asarray(model.predict(new_X) == 1)
     head = last_step(model)
     guaranteed = bool(head.evidence_.guaranteed)
@@ -119,6 +124,10 @@ def _evaluate(name: str, model: Any, seconds: float, new_X: Any, new_y: Any) -> 
 def _write(models: dict[str, Any], X: Any, y: Any, folder: Path) -> list[str]:
     """ROC curves and scores as pictures, and the report on the flagship."""
     from matplotlib.figure import Figure
+
+    from taufpl._files import written_whole
+    from taufpl.plotting import ROCDisplay, ScoreDisplay
+    from taufpl.report import write_report
 
     roc, scores = (Figure(figsize=size, layout="constrained") for size in ((7, 5.5), (7, 5)))
     axes = roc.add_subplot()

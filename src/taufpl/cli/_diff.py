@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
+import typer
 
-from taufpl._files import written_whole
-from taufpl._types import Labels, Mask, Vector
-from taufpl.cli._data_file import DataFile, find_data_file
-from taufpl.cli._formulas import guard_formulas
+from taufpl.cli._data_file import DataFile, arrow, find_data_file, guard_formulas, read_names
+from taufpl.cli._errors import CommandLineError
 from taufpl.cli._info import model_record, print_history
-from taufpl.cli._limits import limits_record
-from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._output import check_output, id_name, number, print_json, print_rows, working
-from taufpl.cli._row_reader import RowReader
-from taufpl.cli._tables import arrow, read_names
-from taufpl.estimators import steps_and_last
+from taufpl.cli._options import Json, Target
+from taufpl.cli._output import check_output, id_name, limits_record, number, print_json, print_rows, working
+
+if TYPE_CHECKING:
+    from taufpl._types import Labels, Mask, RowIndices, Vector
+    from taufpl.cli._loaded_model import LoadedModel
+    from taufpl.cli._row_reader import RowReader
 
 # Entries of the record of a model that are compared one by one.
 _COMPARED = (
@@ -30,43 +28,41 @@ _COMPARED = (
 _LEARNED = ("estimators_", "coef_", "support_vectors_", "dual_coef_", "gamma_")
 # Rows that change sides and are shown.
 _MOST_SHOWN = 10
+_DESCENT = {
+    "same": "the histories are the same",
+    "new from old": "NEW was made from OLD",
+    "old from new": "OLD was made from NEW",
+    "none": "neither was made from the other",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Rows of a file under two models: scores measured from each threshold, labels where there are some."""
-
-    old: Vector
-    new: Vector
-    labels: Labels | None
-    ids: Any
-
-    @property
-    def to_positive(self) -> Mask:
-        """Rows that only the new model decides positive."""
-        return (self.new > 0) & ~(self.old > 0)
-
-    @property
-    def to_negative(self) -> Mask:
-        """Rows that only the old model decides positive."""
-        return (self.old > 0) & ~(self.new > 0)
-
-    def counts(self, moved: Mask) -> dict[str, int | None]:
-        """How many rows move, and how many of them are negatives and positives."""
-        by_label = [None if self.labels is None else int(np.sum(moved & (self.labels == each))) for each in (0, 1)]
-        return {"n": int(moved.sum()), "n_negative": by_label[0], "n_positive": by_label[1]}
-
-
-def diff_command(
-    old: Path,
-    new: Path,
-    data: Path | None,
-    output: Path | None,
-    target: str | None,
-    id_column: str | None,
-    as_json: bool,
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A model file.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another one.")],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="Rows: which of them change sides?", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write all rows that change sides: .csv or .parquet.")
+    ] = None,
+    target: Target = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A column to take along.", show_default="row numbers")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Run ``taufpl diff``."""
+    """Say what changed between two models, and on a file which rows change sides.
+
+    Settings, thresholds, columns, versions and history are compared; where NEW was made from OLD by recalibrate, that
+    is said. With DATA every row is decided by both, and those that change sides are counted, by label where DATA has
+    the column with the labels.
+    """
+    if data is None and (output or target or id_column):
+        given = "-o" if output else "--target" if target else "--id"
+        raise CommandLineError(f"{given} is about rows: give DATA, too.")
+
+    from taufpl.cli._loaded_model import open_model
+
     if output is not None:
         check_output(output, old, new, data)
         if output.suffix.lower() not in (".csv", ".parquet"):
@@ -137,7 +133,7 @@ def _compared(old: LoadedModel, new: LoadedModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
+    return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
 
 
 def _thresholds(model: LoadedModel) -> Iterator[tuple[str, float]]:
@@ -148,12 +144,16 @@ def _thresholds(model: LoadedModel) -> Iterator[tuple[str, float]]:
 
 def _learned(model: LoadedModel) -> list[Any]:
     """What the scorer and its preprocessing have learned."""
+    from taufpl.estimators import steps_and_last
+
     steps, head = steps_and_last(model.model)
     return [steps, {name: getattr(head, name) for name in _LEARNED if hasattr(head, name)}]
 
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two objects hold the same values. Pickles differ by what an object shares with others, too."""
+    import numpy as np
+
     if a is b or type(a) is not type(b):
         return a is b
     if isinstance(a, np.ndarray):
@@ -176,11 +176,9 @@ def _same(a: Any, b: Any) -> bool:
 def _parts(value: Any) -> list[Any]:
     """What an object would be made of again."""
     made = value.__reduce_ex__(4)
-    return [made] if isinstance(made, str) else [None if part is None else _listed(part) for part in made[1:]]
-
-
-def _listed(part: Any) -> Any:
-    return list(part) if isinstance(part, Iterator) else part
+    return (
+        [made] if isinstance(made, str) else [list(part) if isinstance(part, Iterator) else part for part in made[1:]]
+    )
 
 
 def _descent(old: LoadedModel, new: LoadedModel) -> str:
@@ -193,8 +191,39 @@ def _descent(old: LoadedModel, new: LoadedModel) -> str:
     return "old from new" if before[: len(after)] == after else "none"
 
 
-def _decide(file: DataFile, old: LoadedModel, new: LoadedModel, target: str | None, id_column: str | None) -> Changes:
+class _Changes(NamedTuple):
+    """Rows of a file under two models: scores measured from each threshold, labels where there are some."""
+
+    old: Vector
+    new: Vector
+    labels: Labels | None
+    ids: Any
+
+    @property
+    def to_positive(self) -> Mask:
+        """Rows that only the new model decides positive."""
+        return (self.new > 0) & ~(self.old > 0)
+
+    @property
+    def to_negative(self) -> Mask:
+        """Rows that only the old model decides positive."""
+        return (self.old > 0) & ~(self.new > 0)
+
+    @property
+    def moved(self) -> RowIndices:
+        """Places of the rows that change sides."""
+        return (self.to_positive | self.to_negative).nonzero()[0]
+
+    def counts(self, moved: Mask) -> dict[str, int | None]:
+        """How many rows move, and how many of them are negatives and positives."""
+        by_label = [None if self.labels is None else int((moved & (self.labels == each)).sum()) for each in (0, 1)]
+        return {"n": int(moved.sum()), "n_negative": by_label[0], "n_positive": by_label[1]}
+
+
+def _decide(file: DataFile, old: LoadedModel, new: LoadedModel, target: str | None, id_column: str | None) -> _Changes:
     """Decide every row of a file by both models; it is read once where they take the same columns."""
+    import numpy as np
+
     known = old.layout.target or new.layout.target
     if target is None and file.is_table and known in read_names(file):
         target = known
@@ -210,7 +239,7 @@ def _decide(file: DataFile, old: LoadedModel, new: LoadedModel, target: str | No
         ids.append(rows.ids)
     if not is_same:
         sides[1].extend(new.scores(rows) for rows in _reader(file, new, target, id_column).batches())
-    return Changes(
+    return _Changes(
         np.concatenate(sides[0]),
         np.concatenate(sides[1]),
         None if target is None else np.concatenate(labels),
@@ -219,16 +248,16 @@ def _decide(file: DataFile, old: LoadedModel, new: LoadedModel, target: str | No
 
 
 def _reader(file: DataFile, model: LoadedModel, target: str | None, id_column: str | None) -> RowReader:
+    from taufpl.cli._row_reader import RowReader
+
     return RowReader(file, model.layout, None if target is None else model.classes, target, id_column)
 
 
-def _changes_record(changes: Changes, old: LoadedModel, new: LoadedModel) -> dict[str, Any]:
-    moved = np.flatnonzero(changes.to_positive | changes.to_negative)
-    first = moved[:_MOST_SHOWN].tolist()
+def _changes_record(changes: _Changes, old: LoadedModel, new: LoadedModel) -> dict[str, Any]:
     return {
         "n_rows": changes.new.size,
-        "n_positive_before": int(np.sum(changes.old > 0)),
-        "n_positive_now": int(np.sum(changes.new > 0)),
+        "n_positive_before": int((changes.old > 0).sum()),
+        "n_positive_now": int((changes.new > 0).sum()),
         "to_positive": changes.counts(changes.to_positive),
         "to_negative": changes.counts(changes.to_negative),
         "first": [
@@ -242,14 +271,18 @@ def _changes_record(changes: Changes, old: LoadedModel, new: LoadedModel) -> dic
                 "score_before": float(changes.old[place]),
                 "score_now": float(changes.new[place]),
             }
-            for place in first
+            for place in changes.moved[:_MOST_SHOWN].tolist()
         ],
     }  # fmt: skip
 
 
-def _write(path: Path, changes: Changes, model: LoadedModel, id_column: str | None) -> None:
+def _write(path: Path, changes: _Changes, model: LoadedModel, id_column: str | None) -> None:
     """Write all rows that change sides."""
-    pa, moved = arrow(), np.flatnonzero(changes.to_positive | changes.to_negative)
+    import numpy as np
+
+    from taufpl._files import written_whole
+
+    pa, moved = arrow(), changes.moved
     labels = pa.array(model.classes)
     columns = {}
     if changes.labels is not None:
@@ -265,14 +298,6 @@ def _write(path: Path, changes: Changes, model: LoadedModel, id_column: str | No
             arrow(".parquet").write_table(table, draft)
         else:
             arrow(".csv").write_csv(guard_formulas(table)[0], draft)
-
-
-_DESCENT = {
-    "same": "the histories are the same",
-    "new from old": "NEW was made from OLD",
-    "old from new": "OLD was made from NEW",
-    "none": "neither was made from the other",
-}
 
 
 def _print(document: dict[str, Any], old: LoadedModel, new: LoadedModel) -> None:

@@ -20,8 +20,8 @@ from taufpl.exceptions import UnseenValuesWarning
 # 0 is success.
 FAILED = 1
 BAD_COMMAND_LINE = 2
-BROKEN = 3
-UNDECIDED = 4
+EXIT_BROKEN = 3
+EXIT_UNDECIDED = 4
 INTERRUPTED = 130
 
 EXIT_CODES = (
@@ -30,7 +30,7 @@ EXIT_CODES = (
     "130 interrupted; 143 terminated by SIGTERM, 129 by SIGHUP."
 )
 # A word of a message that is longer than this is some field of a file, and is cut.
-_LONG_WORD = re.compile(r"\S{301,}")
+_LONG_WORD = r"\S{301,}"
 # Parameters that messages of the library name, and the options that they are here; some are no option.
 _OPTIONS = (
     (r", (raise[^,.]*), or set insufficient='infinite'[^.]*", r", or \1"),
@@ -152,7 +152,7 @@ def _note_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _shortened(text: str) -> str:
-    return _LONG_WORD.sub(lambda word: f"{word[0][:100]}… ({len(word[0]):,} characters)", text)
+    return re.sub(_LONG_WORD, lambda word: f"{word[0][:100]}… ({len(word[0]):,} characters)", text)
 
 
 def _end(text: str, code: int) -> None:

@@ -6,39 +6,63 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
+from typer.core import TyperCommand
 
-from taufpl._files import written_whole
-from taufpl._types import Array
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
-from taufpl.cli._frames import frame_of
-from taufpl.cli._layout import FoundLayout, Layout
-from taufpl.cli._loaded_model import LoadedModel, open_model
+from taufpl.cli._options import Model
 from taufpl.cli._output import check_output, print_json, working
-from taufpl.cli._row_reader import RowReader
 from taufpl.exceptions import ExportError
-from taufpl.persistence import save_onnx, to_json, to_sql
-from taufpl.preprocessing import ColumnPlan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from taufpl._types import Array
+    from taufpl.cli._columns import Layout
+    from taufpl.cli._loaded_model import LoadedModel
+    from taufpl.preprocessing import ColumnPlan
 
 _STDOUT = Path("-")
 # Rows on which a graph is held against the model.
 _SAMPLE = 512
 
 
-def export_command(
-    model: Path,
-    onnx: Path | None,
-    to: Path | None,
-    sql: bool,
-    table: str | None,
-    dialect: str,
-    data: Path | None,
-    segment: str | None,
+def export(
+    model: Model,
+    onnx: Annotated[
+        Path | None, typer.Option(help="Write the whole decision as an ONNX graph; takes the extra onnx.")
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            help="Write a linear model as JSON; alone or with - on stdout, beside --onnx or --sql a "
+            "description of what was done.",
+        ),
+    ] = None,
+    sql: Annotated[bool, typer.Option("--sql", help="Print a linear model as SQL.")] = False,
+    table: Annotated[str | None, typer.Option(help="Of --sql: a query over this table, not an expression.")] = None,
+    dialect: Annotated[str, typer.Option(help="Of --sql: ansi, mysql or tsql.")] = "ansi",
+    data: Annotated[Path | None, typer.Option(help="Of --onnx: rows on which the graph must agree.")] = None,
+    segment: Annotated[
+        str | None,
+        typer.Option(help="The column with the segments of rows.", show_default="that of the training data"),
+    ] = None,
 ) -> None:
-    """Run ``taufpl export``."""
+    """Write a model in a form that other systems run: the whole decision, preprocessing and threshold included."""
+    from taufpl._files import written_whole
+
+    if onnx is None and to is None and not sql:
+        raise CommandLineError("--onnx, --json or --sql is needed: the form to export to.")
+    if onnx is not None and sql:
+        raise CommandLineError("--onnx and --sql are two exports; ask for one.")
+
+    from taufpl.cli._loaded_model import open_model
+    from taufpl.persistence import save_onnx, to_json, to_sql
+
     for path in (onnx, to):
         if path is not None and path != _STDOUT:
             check_output(path, model, data)
@@ -91,6 +115,9 @@ def _linear_alone() -> Iterator[None]:
 
 def _sample(model: LoadedModel, data: Path | None) -> Any:
     """Rows as the model will get them: some of a file, or made up within the ranges of the training data."""
+    from taufpl.cli._columns import FoundLayout
+    from taufpl.cli._row_reader import RowReader
+
     if data is not None:
         return next(RowReader(find_data_file(data), model.layout).batches(_SAMPLE)).X
     if isinstance(model.layout, FoundLayout):
@@ -103,6 +130,10 @@ def _sample(model: LoadedModel, data: Path | None) -> Any:
 
 
 def _made_up(layout: Layout) -> Any:
+    import numpy as np
+
+    from taufpl.cli._columns import frame_of
+
     rng = np.random.default_rng(0)
     known = {column.name: column for column in layout.columns}
     numbers = np.empty((_SAMPLE, len(layout.numbers)))
@@ -128,3 +159,16 @@ def _timestamps_between(rng: np.random.Generator, column: ColumnPlan) -> Array:
     if column.n_missing:
         timestamps[rng.random(_SAMPLE) < 0.1] = "NaT"
     return timestamps
+
+
+class ExportCommand(TyperCommand):
+    """A command whose ``--json`` may stand alone, as it does everywhere, or have a file after it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Let a lone ``--json`` mean standard output."""
+        followers = [*args[1:], "--"]
+        given = [
+            "--json=-" if word == "--json" and follower.startswith("-") and follower != "-" else word
+            for word, follower in zip(args, followers, strict=True)
+        ]
+        return list(super().parse_args(ctx, given))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from taufpl._records import read_record
-from taufpl.cli._budget import BUDGET, budget_promise
+from taufpl._choices import ANY
 from taufpl.cli._errors import note
-from taufpl.cli._limits import limits_record, print_limits
-from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._output import number, print_json, print_rows
-from taufpl.estimators import StackedScorer, steps_and_last
-from taufpl.planning import AlarmBudget
-from taufpl.thresholding import ANY, ThresholdRecord
+from taufpl.cli._options import Json, Model
+from taufpl.cli._output import BUDGET, budget_promise, limits_record, number, print_json, print_limits, print_rows
+
+if TYPE_CHECKING:
+    from taufpl.cli._loaded_model import LoadedModel
+    from taufpl.thresholding import ThresholdRecord
 
 _VERSIONS = ("library_version", "sklearn_version", "numpy_version", "python_version", "format_version")
 # Which scores of a column of their own are positive, by higher_is_positive.
@@ -23,11 +21,10 @@ _FLAGGED = {None: None, True: "above the threshold", False: "below the threshold
 _MOST_LISTED = 60
 
 
-def info_command(
-    model: Path,
-    as_json: bool,
-) -> None:
-    """Run ``taufpl info``."""
+def info(model: Model, as_json: Json = False) -> None:
+    """Say what a model file holds: tolerance, thresholds and their evidence, history, columns, versions."""
+    from taufpl.cli._loaded_model import open_model
+
     loaded = open_model(model)
     document = model_record(loaded)
     if as_json:
@@ -76,6 +73,8 @@ def model_record(model: LoadedModel) -> dict[str, Any]:
 
 def _preprocessing(model: LoadedModel) -> list[str]:
     """Names of the steps before the scorer, those of its own pipeline included."""
+    from taufpl.estimators import StackedScorer, steps_and_last
+
     steps, head = steps_and_last(model.model)
     inner, scorer = steps_and_last(head.estimators_[0]) if hasattr(head, "estimators_") else ((), None)
     encoder = [scorer.encoder_] if isinstance(scorer, StackedScorer) else []
@@ -103,7 +102,7 @@ def _facts(model: LoadedModel, document: dict[str, Any]) -> list[tuple[str, str]
     ]  # fmt: skip
     if document[BUDGET] is not None:
         proven = all(each["guaranteed"] for each in document["limits"])
-        facts.append(budget_promise(read_record(AlarmBudget, document[BUDGET], BUDGET), proven))
+        facts.append(budget_promise(document[BUDGET], proven))
     return facts
 
 

@@ -1,4 +1,4 @@
-"""Results of a command as JSON or tables, progress, and a check of the files that it shall write."""
+"""Results of a command as JSON, as tables and in words, what a model promises among them; progress; output files."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
-
-from taufpl._choices import ANY
-from taufpl._files import draft_of
-from taufpl._records import plain
+from taufpl._choices import ANY, USUAL_DELTA
 from taufpl.cli._errors import note
+
+if TYPE_CHECKING:
+    from taufpl.thresholding import Evidence
 
 # Seconds between two lines about long work, where stderr is no terminal.
 PERIOD = 30.0
 # Characters of a bar.
 _BAR = 20
+# The key under which documents, and the header of a model file, keep the budget of alarms.
+BUDGET = "budget"
+# Names of levels in one sentence.
+_MOST_NAMES = 5
+# Longest name of a level in a table.
+_LONGEST = 40
 
 
 def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: Sequence[tuple[str, str]]) -> None:
@@ -38,6 +40,8 @@ def print_result(document: Mapping[str, Any], as_json: bool, title: str, facts: 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """One document on stdout; NaN and infinities become null."""
+    from taufpl._records import plain
+
     print(json.dumps(plain(document, lenient=True), indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -45,6 +49,10 @@ def print_rows(
     title: str, head: Sequence[str] | None, rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()
 ) -> None:
     """A table, with a head or without, on stdout as it is now; where that is no terminal, as wide as it takes."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     # Texts, since a string may hold what rich takes for markup: names of files and columns do.
     table = Table(title=Text(title, "table.title"), title_justify="left", show_header=head is not None)
     for place, name in enumerate(head or [""] * len(rows[0])):
@@ -85,6 +93,9 @@ def working(text: str, has_end: bool = True) -> Iterator[Any]:
 
     Of work without an end there are no lines. Yields a function that changes the text.
     """
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(stderr=True)
     if not console.is_terminal and not has_end:
         yield lambda _: None
@@ -107,6 +118,16 @@ def progress_bar(text: str) -> Iterator[Move]:
 
     Yields the function that moves it.
     """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     console = Console(stderr=True)
     if not console.is_terminal:
         with _Lines(text) as lines:
@@ -147,6 +168,8 @@ def number(value: float | None) -> str:
 
 def check_output(path: Path, *inputs: Path | None) -> None:
     """Refuse a path that cannot be written, or is one of the files that are read, before any work is done."""
+    from taufpl._files import draft_of
+
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file in it.")
     if not path.parent.is_dir():
@@ -215,3 +238,111 @@ def fpr_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("false-alarm rate (FPR)", f"{percent(document['fpr_estimate'])} of the negatives that chose the threshold"),
         ("FPR upper bound", f"{percent(document['fpr_upper_bound'])} at {confidence(document['delta'])}"),
     ]
+
+
+def limit_name(name: str, segments: Sequence[str]) -> str:
+    """A name for a table; that of a limit with the segments that share it."""
+    return _shortened(name) if list(segments) in ([], [name]) else f"{_shortened(name)} ({in_words(segments)})"
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Some names of levels in a sentence."""
+    return listed(list(map(_shortened, names)))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names one after the other; of many, the first ones and how many there are more."""
+    shown, rest = ", ".join(names[:_MOST_NAMES]), len(names) - _MOST_NAMES
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _shortened(level: str) -> str:
+    """A name of a level, cut where it is long."""
+    line = " ".join(level.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def limits_record(head: Any) -> dict[str, Any]:
+    """The limits of a model, for a document: one a tolerance for all rows, or one a segment or several together.
+
+    Thresholds are on the scale of the scores, also where low scores mean positive.
+    """
+    segments = head.segments_
+    if segments is None:
+        several = head.evidence_ if isinstance(head.evidence_, tuple) else (head.evidence_,)
+        names = ["all rows"] * len(several)
+    else:
+        several, names = segments.evidence, segments.limits
+    members = {} if segments is None else segments.members
+    sign = 1.0 if getattr(head, "higher_is_positive", True) else -1.0
+    limits = [
+        _limit_record(name, [each for each, limit in members.items() if limit == name], evidence, sign)
+        for name, evidence in zip(names, several, strict=True)
+    ]
+    return {"limits": limits, "unproven_segments": [] if segments is None else list(segments.unproven)}
+
+
+def _limit_record(name: str, segments: list[str], evidence: Evidence, sign: float) -> dict[str, Any]:
+    return {
+        "limit": name,
+        "segments": segments,
+        "tau": evidence.tau,
+        "delta": evidence.delta,
+        "looks": evidence.looks,
+        "n_negative": evidence.n_negative,
+        "n_false_positive": evidence.n_false_positive,
+        "threshold": sign * evidence.threshold,
+        "fpr_upper_bound": evidence.fpr_upper_bound,
+        "recall": evidence.tpr_estimate,
+        "recall_interval": evidence.tpr_interval,
+        "guaranteed": evidence.guaranteed,
+        "caveats": evidence.caveats,
+    }
+
+
+def guarantee_in_words(record: Mapping[str, Any], column: str | None = None, about: str = "") -> str:
+    """Whether a threshold has a guarantee, or those of all limits by a column, and if not, why."""
+    limit = percent(record["tau"]) if column is None else f"tolerance, of any limit by {column}"
+    promise = f"P(FPR > {limit}) <= {record['delta'] or USUAL_DELTA:.4g}{about}{looks_in_words(record['looks'])}"
+    if record["guaranteed"]:
+        return f"yes: {promise}"
+    return f"no: {'; '.join(record['caveats']) or f'{promise} is aimed at, not proven'}"
+
+
+def print_limits(document: dict[str, Any], column: str | None, delta: float | None = None) -> None:
+    """A table of the limits of a document; those by segment hold together with probability 1 - delta."""
+    rows = [
+        [
+            limit_name(each["limit"], each["segments"]),
+            percent(each["tau"]),
+            f"{each['n_negative']:,}",
+            number(each["threshold"]),
+            f"{percent(each['fpr_upper_bound'])} at {confidence(each['delta'] or USUAL_DELTA)}",
+            percent(each["recall"]),
+            guarantee_in_words(each),
+        ]
+        for each in document["limits"]
+    ]
+    unproven = document["unproven_segments"]
+    if unproven:
+        rows.append([f"none ({in_words(unproven)})", "", "", "the strictest", "", "", "no: too few negatives"])
+    title = "Limits" if column is None else f"Limits by {column}"
+    if delta is not None and all(each["guaranteed"] for each in document["limits"]):
+        which = "those that are proven" if unproven else "all"
+        title += f": {which} hold together with probability 1 - {delta:g}"
+    head = ["limit", "tolerance", "negatives", "threshold", "FPR at most", "recall", "guaranteed"]
+    print_rows(title, head, rows, numeric=range(1, 6))
+
+
+def budget_promise(record: Any, guaranteed: bool) -> tuple[str, str]:
+    """A budget out of a document as a fact about a model, whose tolerance is proven or not."""
+    from taufpl._records import read_record
+    from taufpl.planning import AlarmBudget
+
+    budget = read_record(AlarmBudget, record, BUDGET)
+    promise = (
+        f"with {confidence(budget.delta)}, at most {budget.alarms_per_day:,} alarms on a day of {budget.volume:,} "
+        f"rows; in the mean at most {budget.expected_alarms:,.0f}"
+    )
+    unproven = "" if guaranteed else "not promised, since the tolerance is not proven; aimed at: "
+    return BUDGET, unproven + promise

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
+import typer
 
+from taufpl._choices import ANY, USUAL_DELTA
 from taufpl._extras import require
-from taufpl._files import written_whole
-from taufpl._types import Vector
 from taufpl.cli._data_file import find_data_file
 from taufpl.cli._errors import CommandLineError
-from taufpl.cli._loaded_model import LoadedModel, open_model
+from taufpl.cli._options import Json, PlannedDelta, PlannedTau, Target
 from taufpl.cli._output import check_output, confidence, looks_in_words, percent, print_json, print_rows, working
-from taufpl.cli._seen import counting_rows, fresh_rows, group_column, in_known_group
-from taufpl.estimators import next_threshold
-from taufpl.planning import LabelPlan, PlannedLabels, plan_labels
-from taufpl.thresholding import ANY, USUAL_DELTA
+
+if TYPE_CHECKING:
+    from taufpl._types import Vector
+    from taufpl.cli._loaded_model import LoadedModel
+    from taufpl.planning import LabelPlan, PlannedLabels
 
 # Who chooses the threshold by how many of the negatives.
 _WAYS = ("fit: about half are held out", "recalibrate: all")
@@ -25,17 +26,34 @@ _WAYS = ("fit: about half are held out", "recalibrate: all")
 _USUAL_TAU = 0.01
 
 
-def plan_command(
-    model: Path | None,
-    data: Path | None,
-    tau: float | None,
-    delta: float | None,
-    negatives: int | None,
-    target: str | None,
-    output: Path | None,
-    as_json: bool,
+def plan(
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="A model file, to tell the recall.")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="Labelled rows that the model has not seen.")
+    ] = None,
+    tau: PlannedTau = None,
+    delta: PlannedDelta = None,
+    negatives: Annotated[
+        int | None,
+        typer.Option("--negatives", min=1, help="Negatives at hand, N.", show_default="what a proof needs"),
+    ] = None,
+    target: Target = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="A picture to write, .png.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Run ``taufpl plan``."""
+    """Plan how many negatives to label: what a proof needs, and what N, 2N and 10N of them bring.
+
+    The fewer negatives choose the threshold, the more of the tolerance stays unused. With MODEL and DATA the plan tells
+    the recall that each number would give; of a model with --looks it is about the next threshold. It is about one
+    threshold for all rows, not about models with segments.
+    """
+    if model is not None and data is None:
+        raise CommandLineError("MODEL needs DATA, too: the recall is that of a model on labelled rows.")
+
+    from taufpl.cli._loaded_model import open_model
+    from taufpl.estimators import next_threshold
+    from taufpl.planning import plan_labels
+
     if output is not None:
         check_output(output, model, data)
         require("matplotlib", "plot", "to draw a plan")
@@ -49,19 +67,23 @@ def plan_command(
         # Of a model with several thresholds over its life, the next one has a share of delta.
         tau, delta = tau or loaded.tau, delta or (loaded.delta if looks == 1 else next_threshold(loaded.head)[0])
         scores = _scores(loaded, data, target)
-    plan = plan_labels(tau or _USUAL_TAU, delta or USUAL_DELTA, negatives, **scores, every_look=looks == ANY)
+    found = plan_labels(tau or _USUAL_TAU, delta or USUAL_DELTA, negatives, **scores, every_look=looks == ANY)
     if output is not None:
         with working(f"writing {output}"):
-            _draw(plan, output)
+            _draw(found, output)
     if as_json:
         counts = {f"n_{name}": each.size for name, each in scores.items()}
-        print_json({**asdict(plan), "looks": looks, **counts, "output": None if output is None else str(output)})
+        print_json({**asdict(found), "looks": looks, **counts, "output": None if output is None else str(output)})
     else:
-        _print(plan, looks)
+        _print(found, looks)
 
 
 def _scores(model: LoadedModel, data: Path, target: str | None) -> dict[str, Vector]:
     """Scores of negatives and positives that the model has not seen, one of each group where there are groups."""
+    import numpy as np
+
+    from taufpl.cli._loaded_model import counting_rows, fresh_rows, group_column, in_known_group
+
     if not np.all(np.isfinite(model.head.thresholds_)):
         raise ValueError(f"{model.path}: its threshold is infinite, so that its scores cannot be told apart.")
     if getattr(model.head, "segments_", None) is not None:
@@ -83,6 +105,7 @@ def _scores(model: LoadedModel, data: Path, target: str | None) -> dict[str, Vec
 def _draw(plan: LabelPlan, path: Path) -> None:
     from matplotlib.figure import Figure
 
+    from taufpl._files import written_whole
     from taufpl.plotting import LabelPlanDisplay
 
     has_recall = plan.curve[0].recall is not None

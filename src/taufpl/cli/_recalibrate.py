@@ -5,37 +5,58 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
-from taufpl._files import write_whole
-from taufpl.cli._budget import BUDGET
-from taufpl.cli._data_file import DataFile, digest_of, find_data_file
-from taufpl.cli._enough import about, check_enough
+from taufpl.cli._data_file import DataFile, digest_of, find_data_file, read_names
 from taufpl.cli._errors import note
-from taufpl.cli._limits import guarantee_in_words, limits_record, print_limits
-from taufpl.cli._loaded_model import LoadedModel, open_model
-from taufpl.cli._output import check_output, evidence_record, fpr_facts, number, percent, print_result, working
-from taufpl.cli._row_reader import RowBatch, RowReader
-from taufpl.cli._seen import GROUPS, fresh_rows, in_known_group, record_groups, scores_record, seen_before
-from taufpl.cli._tables import read_names
-from taufpl.inspection import TYPICAL_NEGATIVES
-from taufpl.persistence import model_bytes
+from taufpl.cli._options import Json, Model, Target
+from taufpl.cli._output import (
+    BUDGET,
+    check_output,
+    evidence_record,
+    fpr_facts,
+    guarantee_in_words,
+    limits_record,
+    number,
+    percent,
+    print_limits,
+    print_result,
+    working,
+)
 
-# What a header says that only the fit could know.
-_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", BUDGET, TYPICAL_NEGATIVES)
+if TYPE_CHECKING:
+    from taufpl.cli._loaded_model import LoadedModel
+    from taufpl.cli._row_reader import RowBatch, RowReader
+
+# What a header says that only the fit could know, typical negatives beside it.
+_KEPT = ("n_rows", "n_negative", "n_positive", "fingerprint", "layout", BUDGET)
 
 
-def recalibrate_command(
-    model: Path,
-    negatives: Path,
-    output: Path | None,
-    restart: bool,
-    target: str | None,
-    as_json: bool,
+def recalibrate(
+    model: Model,
+    negatives: Annotated[Path, typer.Argument(metavar="NEGATIVES", help="Rows that the model has never seen.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The model file to write.", show_default="MODEL is replaced")
+    ] = None,
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart", help="Of a model with --looks any: forget its negatives, for half of the delta left."
+        ),
+    ] = False,
+    target: Target = None,
+    as_json: Json = False,
 ) -> None:
-    """Run ``taufpl recalibrate``."""
+    """Choose the threshold anew from fresh negatives, with a guarantee; the scorer stays as it is.
+
+    Where the file has the column with the labels, its negatives choose and its positives tell the recall. Without that
+    column all rows count as negatives, and the result says so. Where the model was fitted with --group, the file must
+    have that column, too.
+    """
+    from taufpl.cli._loaded_model import fresh_rows, in_known_group, open_model, scores_record, seen_before
+
     file = find_data_file(negatives)
     path = output or model
     check_output(path, negatives)
@@ -82,6 +103,8 @@ def recalibrate_command(
 
 def _reader(file: DataFile, model: LoadedModel, target: str | None) -> RowReader:
     """A reader with labels, where the file has them, or --target names their column."""
+    from taufpl.cli._row_reader import RowReader
+
     needs_labels = target is not None
     if target is None and file.is_table:
         target = _label_column(file, model)
@@ -131,13 +154,19 @@ def _recalibrate(
     scores: dict[str, list[str]],
 ) -> dict[str, Any]:
     """Choose the threshold, once there are enough negatives that the model has not seen; the header to write."""
+    import numpy as np
+
+    from taufpl.cli._loaded_model import GROUPS, record_groups
+    from taufpl.cli._training_file import about, check_enough
+    from taufpl.inspection import TYPICAL_NEGATIVES
+
     is_negative = np.ones(len(rows), np.bool_) if rows.labels is None else rows.labels == 0
     unseen = f" that the model has not seen ({n_seen:,} rows are left out, which it has seen)" if n_seen else ""
     n_negative = check_enough(file, model.head, is_negative, rows.ids, unseen=unseen, restart=restart)
     with about(file):
         model.recalibrate(rows, restart, file.source)
     # What the model tells itself is told anew; what was added when it was fitted stays.
-    training = {name: model.training[name] for name in _KEPT if name in model.training} | scores
+    training = {name: model.training[name] for name in (*_KEPT, TYPICAL_NEGATIVES) if name in model.training} | scores
     now = datetime.now(UTC).isoformat(timespec="seconds")
     training["recalibrated"] = {"at": now, "n_negative": n_negative}
     if rows.ids is not None:
@@ -147,6 +176,8 @@ def _recalibrate(
 
 def _save(model: LoadedModel, path: Path, training: dict[str, Any], rows: RowBatch, digest: str) -> None:
     """Write the model, which has seen these rows, too; one that replaces its own file finds it as it was read."""
+    from taufpl._files import write_whole
+    from taufpl.persistence import model_bytes
 
     def check() -> None:
         if path.exists() and path.samefile(model.path) and digest_of(model.path) != digest:

@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from taufpl._extras import require
-from taufpl._types import Array
-from taufpl.cli._data_file import DataFile, find_data_file
-from taufpl.cli._loaded_model import open_model
-from taufpl.cli._options import ShareRange
+from taufpl.cli._data_file import find_data_file
+from taufpl.cli._options import BaseRateRange, By, Data, Json, Model, Target
 from taufpl.cli._output import check_output, print_json, working
-from taufpl.cli._seen import SeenCounter, is_training_file
-from taufpl.cli._unseen import Unseen
-from taufpl.report import write_report
+
+if TYPE_CHECKING:
+    from taufpl._types import Array
 
 
-def report_command(
-    model: Path,
-    data: Path,
-    output: Path,
-    target: str | None,
-    volume: float,
-    base_rate: ShareRange | None,
-    by: str | None,
-    id_column: str | None,
-    title: str | None,
-    examples: int,
-    is_new: bool,
-    as_json: bool,
+def report(
+    model: Model,
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
+    target: Target = None,
+    volume: Annotated[float, typer.Option(min=0, help="Cases that are screened a day.")] = 10_000,
+    base_rate: BaseRateRange = None,
+    by: By = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A column that names the examples.", show_default="row numbers")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
+    examples: Annotated[int, typer.Option(min=0, max=500, help="Rows to show around the threshold; 0 for none.")] = 10,
+    is_new: Annotated[
+        bool, typer.Option("--new", help="Neither the model nor its threshold has seen these rows.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Run ``taufpl report``."""
+    """Write a report on a model as one HTML file that needs nothing else.
+
+    A model with segments is judged by its limits; --by adds the rates of the levels of a column. Only with --new
+    the report may call the promise kept. Rows that the model has seen are recognised and left out.
+    """
+    from taufpl.cli._loaded_model import SeenCounter, Unseen, is_training_file, open_model
+    from taufpl.report import write_report
+
     file = find_data_file(data)
     check_output(output, data, model)
     loaded = open_model(model)
+    # Row numbers are those that ``taufpl predict`` writes.
+    numbered = f"Row of {data.name}, from 1"
     with working(f"reading {data}") as tell:
         rows = loaded.labelled_reader(file, target, id_column, by).load()
         seen = SeenCounter(file, loaded)
@@ -52,7 +65,7 @@ def report_command(
             volume_per_day=volume,
             base_rate=None if base_rate is None else base_rate.value,
             n_examples=examples,
-            ids=_named(rows.numbers, _numbered(file)) if id_column is None else _named(rows.ids, id_column),
+            ids=_named(rows.numbers, numbered) if id_column is None else _named(rows.ids, id_column),
             data_is_new=False if trained_on else True if is_new else None,
             seen=loaded.saved.seen,
             unseen_values=unseen.values,
@@ -71,11 +84,6 @@ def report_command(
         print_json(document)
     else:
         print(f"{output}: {len(rows):,} rows{', which the model has seen' if trained_on else ''}")
-
-
-def _numbered(file: DataFile) -> str:
-    """What the report calls row numbers, which are those that ``taufpl predict`` writes."""
-    return f"Row of {file.name if file.path is None else file.path.name}, from 1"
 
 
 def _named(labels: Array | None, name: str | None) -> Any:

@@ -1,27 +1,201 @@
-"""Rows of files and of standard input in batches, as a model takes them."""
+"""Rows of files and of standard input in batches, as a model takes them: tables, and matrices of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+import itertools
+import math
+import re
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.sparse import csr_matrix, vstack
+from sklearn.datasets import load_svmlight_file
+from threadpoolctl import threadpool_limits
 
 from taufpl._checks import near_or_all
 from taufpl._extras import require
 from taufpl._sklearn import safe_indexing
-from taufpl._types import Array, Labels, Mask, Matrix
-from taufpl.cli._data_file import DataFile, delimiter_of
+from taufpl._types import Array, Labels, Mask, Matrix, RowIndices, Vector
+from taufpl.cli._columns import FoundLayout, Layout, check_finite, frame_of, frame_of_batches, match_labels, read_levels
+from taufpl.cli._data_file import (
+    DataFile,
+    arrow,
+    check_names,
+    delimiter_of,
+    is_number,
+    parse_rows,
+    read_names,
+    stream_table,
+)
 from taufpl.cli._errors import CommandLineError, note
-from taufpl.cli._frames import check_finite, frame_of, frame_of_batches
-from taufpl.cli._labels import match_labels, read_levels
-from taufpl.cli._layout import FoundLayout, Layout
-from taufpl.cli._matrices import LabelledMatrix, stream_matrix
 from taufpl.cli._options import CHUNK_ROWS
-from taufpl.cli._tables import arrow, check_names, parse_rows, read_names, stream_table
 from taufpl.preprocessing import as_kind, read_column
+
+_PAIR = re.compile(rb"(\d+):(\S+)")
+# Above this share of stored values a dense matrix takes no more memory than a sparse one.
+_DENSE = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledMatrix:
+    """Rows of numbers, as an array or a CSR matrix, their labels, and names of columns, where the file has them."""
+
+    X: Any
+    y: Array | None
+    zero_based: bool = False  # whether the indices of LIBSVM's text begin at 0
+    names: list[str] | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is a CSR matrix."""
+        return isinstance(self.X, csr_matrix)
+
+
+def read_matrix(file: DataFile) -> LabelledMatrix:
+    """A whole file."""
+    matrix = _read_npz(file) if file.format == "npz" else _read_svmlight(file)
+    if not matrix.X.shape[0]:
+        raise ValueError(f"{file.name}: has no rows.")
+    if not matrix.X.shape[1]:
+        raise ValueError(f"{file.name}: has no columns.")
+    return matrix
+
+
+def dense_where_full(matrix: LabelledMatrix, rows: RowIndices | None) -> LabelledMatrix:
+    """The same matrix, dense where some rows, or all (None), store many values."""
+    part = matrix.X if rows is None else matrix.X[rows]
+    if matrix.is_sparse and part.nnz > _DENSE * math.prod(part.shape):
+        return replace(matrix, X=matrix.X.toarray())
+    return matrix
+
+
+def stream_matrix(file: DataFile, rows: int, n_columns: int, zero_based: bool) -> Iterator[LabelledMatrix]:
+    """A file in batches of at most `rows` rows.
+
+    Of LIBSVM's text, whose indices begin at 0 or 1, `n_columns` columns are read and others left out.
+    """
+    if file.format == "npz":
+        matrix = read_matrix(file)
+        for start in range(0, matrix.X.shape[0], rows):
+            part = slice(start, start + rows)
+            labels = None if matrix.y is None else matrix.y[part]
+            yield replace(matrix, X=matrix.X[part], y=labels)
+        return
+    for start, lines in _chunks(file, rows):
+        X, y = _parse(file, lines, start)
+        first = 0 if zero_based else 1
+        X.resize(X.shape[0], max(X.shape[1], n_columns + first))
+        yield LabelledMatrix(X[:, first : n_columns + first], y, zero_based)
+
+
+def _read_npz(file: DataFile) -> LabelledMatrix:
+    try:
+        with file.open() as stream, np.load(stream, allow_pickle=False) as archive:
+            # An array of NumPy by itself, or something else that it reads, has no names in it.
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, EOFError, AttributeError, TypeError, ValueError, zlib.error, zipfile.BadZipFile) as error:
+        raise ValueError(f"{file.name}: is damaged, or no .npz archive of plain arrays ({error}).") from error
+    X = _features(file, arrays)
+    labels = arrays.get("y")
+    if labels is not None and labels.shape != X.shape[:1]:
+        raise ValueError(f"{file.name}: X has {X.shape[0]} rows, and y has shape {labels.shape}.")
+    names = [str(name) for name in arrays["names"].tolist()] if "names" in arrays else None
+    if names is not None and (len(names) != X.shape[1] or len(set(names)) != len(names)):
+        raise ValueError(f"{file.name}: names must name each of the {X.shape[1]} columns, and none twice.")
+    return LabelledMatrix(X, labels, names=names)
+
+
+def _features(file: DataFile, arrays: dict[str, Array]) -> Any:
+    """X of an archive, dense or in the parts that SciPy's save_npz writes."""
+    if {"data", "indices", "indptr", "shape"} <= set(arrays):
+        try:
+            parts = (arrays["data"].astype(np.float64, copy=False), arrays["indices"], arrays["indptr"])
+            X = csr_matrix(parts, shape=tuple(int(size) for size in arrays["shape"]))
+            X.check_format(full_check=True)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{file.name}: its parts make no CSR matrix ({error}).") from error
+        return X
+    if "X" not in arrays:
+        raise ValueError(
+            f"{file.name}: must hold X and y, or data, indices, indptr, shape and y; it holds "
+            f"{', '.join(arrays) or 'nothing'}."
+        )
+    X = arrays["X"]
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"{file.name}: X must be a matrix of numbers; it has shape {X.shape} and type {X.dtype}.")
+    return np.ascontiguousarray(X, dtype=np.float64)
+
+
+def _read_svmlight(file: DataFile) -> LabelledMatrix:
+    parts, labels = [csr_matrix((0, 0))], [np.empty(0)]
+    for start, lines in _chunks(file, 1 << 16):
+        X, y = _parse(file, lines, start)
+        parts.append(X)
+        labels.append(y)
+    wide = max(X.shape[1] for X in parts)
+    for X in parts:
+        X.resize(X.shape[0], wide)
+    X = vstack(parts, format="csr")
+    # No index 0 in all of the file: they begin at 1, as LIBSVM's own do.
+    zero_based = bool(X.nnz and X.indices.min() == 0)
+    return LabelledMatrix(X if zero_based else X[:, 1:], np.concatenate(labels), zero_based)
+
+
+def _chunks(file: DataFile, rows: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Number of the first line, and lines."""
+    try:
+        with file.open() as stream:
+            start = 1
+            while lines := list(itertools.islice(stream, rows)):
+                yield start, lines
+                start += len(lines)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{file.name}: cannot be read, or is no whole gzip file ({error}).") from error
+
+
+def _parse(file: DataFile, lines: list[bytes], start: int) -> tuple[Any, Vector]:
+    """Lines as CSR with indices as they are written, and labels."""
+    try:
+        X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
+    except Exception as error:
+        for number, line in enumerate(lines, start):
+            reason = _fault(line)
+            if reason:
+                raise ValueError(f"{file.name}, line {number}: {reason}.") from error
+        raise ValueError(f"{file.name}: is no file in LIBSVM's format ({error}).") from error
+    return csr_matrix(X), y
+
+
+def _fault(line: bytes) -> str | None:
+    """What is wrong with a line, if anything is."""
+    text = line.split(b"#")[0].split()
+    if not text:
+        return None
+    shown = [each.decode("utf-8", "replace")[:40] for each in text]
+    if not is_number(text[0]):
+        return f"the label {shown[0]!r} is not a number"
+    last = -1
+    for place, pair in enumerate(text[1:], 1):
+        if place == 1 and pair.startswith(b"qid:"):
+            continue
+        match = _PAIR.fullmatch(pair)
+        if not match or not is_number(match[2]):
+            return f"{shown[place]!r} is not an index, a colon and a number"
+        if int(match[1]) <= last:
+            return f"the index {int(match[1])} comes after {last}; indices must ascend"
+        last = int(match[1])
+    return None
+
 
 # More names than that are not listed one by one.
 _MOST_NAMES = 5
@@ -71,7 +245,7 @@ class RowReader:
         if self.file.path is None:
             parts = self._live(rows)
         elif self.file.is_table:
-            parts = self._stream(rows)
+            parts = self._numbered(stream_table(self.file, self._types(read_names(self.file)), rows))
         elif self.id_column is not None or self.level_column is not None:
             option = f"--by {self.level_column}" if self.id_column is None else f"--id {self.id_column}"
             raise CommandLineError(f"{option}: the columns of a {self.file.format} file have no names.")
@@ -117,16 +291,12 @@ class RowReader:
             raise ValueError(f"{self.file.name}: no row has a label.")
         return labelled
 
-    def _stream(self, rows: int) -> Iterator[RowBatch]:
-        types = self._types(read_names(self.file))
-        return self._numbered(stream_table(self.file, types, rows))
-
     def _live(self, rows: int) -> Iterator[RowBatch]:
         stream = self.file.open()
         header = stream.readline()
         if not header.strip():
             raise ValueError("standard input: is empty; it must begin with a header line of column names.")
-        file = replace(self.file, delimiter=delimiter_of(header))
+        file = self.file._replace(delimiter=delimiter_of(header))
         types = self._types(read_names(file, header))
         return self._numbered(
             batch for lines in _whole_lines(stream, rows) for batch in parse_rows(file, header, lines, types)
@@ -256,3 +426,39 @@ def _whole_lines(stream: Any, most: int) -> Iterator[bytes]:
             yield b"\n".join(whole[start : start + most]) + b"\n"
     if left.strip():
         yield left
+
+
+Batch = TypeVar("Batch")
+Found = TypeVar("Found")
+
+
+@contextmanager
+def in_order(work: Callable[[Batch], Found], batches: Iterable[Batch], n_jobs: int) -> Iterator[Iterator[Found]]:
+    """What `work` makes of each batch, `n_jobs` at a time; -1 stands for all cores.
+
+    Threads, since trees and products leave the interpreter free, and no model has to travel. Batches are read as
+    results are taken: beside those in work, one is held.
+    """
+    n_jobs = effective_n_jobs(n_jobs)
+    if n_jobs == 1:
+        yield map(work, batches)
+        return
+    # No thread of the pool starts threads of OpenMP: each batch has one core.
+    pool = ThreadPoolExecutor(n_jobs, initializer=partial(threadpool_limits, 1, user_api="openmp"))
+    try:
+        yield _results(pool, work, batches, n_jobs)
+    finally:
+        # Whoever is interrupted does not wait for the batches in work.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _results(
+    pool: ThreadPoolExecutor, work: Callable[[Batch], Found], batches: Iterable[Batch], n_jobs: int
+) -> Iterator[Found]:
+    waiting: deque[Future[Found]] = deque()
+    for batch in batches:
+        waiting.append(pool.submit(work, batch))
+        if len(waiting) > n_jobs:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
