@@ -97,16 +97,14 @@ def compare(
 
 def _document(evaluation: Evaluation, options: FitOptions) -> dict[str, Any]:
     """Rates of every model with their bounds, the best first, and what the figures mean."""
-    import numpy as np
-
     is_negative = evaluation.is_counted & ~evaluation.is_positive
     is_positive = evaluation.is_counted & evaluation.is_positive
     rows = [_rates(model, evaluation, is_negative, is_positive, options) for model in evaluation.models]
     best = max(rows, key=lambda row: (row["guaranteed"], row["verdict"] != "broken", row["recall"]))
     of_best = next(model for model in evaluation.models if model.name == best["model"])
     for row, model in zip(rows, evaluation.models, strict=True):
-        row["n_found_by_this_alone"] = int(np.sum(model.flagged & ~of_best.flagged & is_positive))
-        row["n_found_by_best_alone"] = int(np.sum(of_best.flagged & ~model.flagged & is_positive))
+        row["n_found_by_this_alone"] = int((model.flagged & ~of_best.flagged & is_positive).sum())
+        row["n_found_by_best_alone"] = int((of_best.flagged & ~model.flagged & is_positive).sum())
     rows.sort(key=lambda row: (row is not best, -row["recall"]))
     document = {
         "tau": options.tau,
