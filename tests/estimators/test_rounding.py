@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from taufpl import (
@@ -29,7 +29,7 @@ OTHER = "not of the precision"
 def shifted(n, seed, offset=0.0, factor=1.0):
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < 0.3).astype(int)
-    return (rng.normal(size=(n, 5)) + 1.5 * y[:, np.newaxis] + offset) * factor, y
+    return (rng.normal(size=(n, 5)) + 1.5 * y[:, np.newaxis] + offset) * np.asarray(factor), y
 
 
 def true_recall(model, *args, **kwargs):
@@ -110,6 +110,37 @@ def test_constant_columns_change_nothing():
     np.testing.assert_array_equal(constant.predict(beside), plain.predict(X))
 
 
+TIMES = 1.7e18 + 3e16 * np.random.default_rng(3).random(40_000)
+BESIDE = {
+    "nanoseconds": TIMES,
+    "account numbers": np.random.default_rng(4).uniform(1e14, 1e15, 40_000),
+    "sentinels": np.where(np.random.default_rng(5).random(40_000) < 0.05, -1e30, 0.0),
+    "the last bit": np.where(np.random.default_rng(6).random(40_000) < 0.5, 0.3, 0.1 + 0.2),
+    "rare rounding": np.where(np.random.default_rng(7).random(40_000) < 0.01, 1e6 + 1e-9, 1e6),
+    "large integers": np.random.default_rng(8).integers(0, 200, 40_000) + 2**60,
+    "a constant": np.full(40_000, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_column_that_says_nothing_costs_nothing(name):
+    (X, y), (new, labels) = shifted(4000, 0), shifted(40_000, 1)
+    model = auto().fit(np.column_stack((X, BESIDE[name][:4000])), y)  # without a warning, too
+    assert model.predict(np.column_stack((new, BESIDE[name])))[labels == 1].mean() > 0.75
+
+
+@pytest.mark.parametrize("sizes", [[1e9, 1e-6, 1, 1, 1], [1e12, 1e-4, 1, 1, 1], [1e12, 0.01, 1, 1, 1]])
+def test_columns_of_very_different_sizes_are_all_seen(sizes):
+    assert true_recall(auto().fit(*shifted(4000, 0, 0.0, sizes)), 0.0, sizes) > 0.75
+
+
+def test_columns_without_differences_are_refused():
+    _, y = shifted(2000, 0)
+    for X in (np.zeros((2000, 3)), np.full((2000, 3), 2.0**60) + 256 * (np.arange(2000)[:, np.newaxis] % 2)):
+        with pytest.raises(ValueError, match="no column of X varies by more than rounding"):
+            auto().fit(X, y)
+
+
 # Another precision.
 
 
@@ -180,6 +211,28 @@ def test_precision_that_does_no_harm_is_not_told():
     proven = NeymanPearsonClassifier(LogisticRegression(), 0.05, random_state=0).fit(sparse.csr_array(X), y)
     assert noted(proven, sparse.csr_array(X.astype(np.float32))) == 0  # its margin holds ties together
     np.testing.assert_array_equal(proven.predict(X.astype(np.float32)), proven.predict(X))
+
+
+def test_linear_scores_behind_steps_that_jump_tell_it():
+    X, y = grid(4000, 0)
+    coded = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    for steps, n_told in ((coded, 1), (scaled, 0)):
+        model = NeymanPearsonClassifier(steps, 0.05, random_state=0).fit(X, y)
+        assert (noted(model, X), noted(model, X.astype(np.float32))) == (0, n_told)
+
+
+def test_models_of_single_precision_take_the_same_numbers_as_doubles():
+    X, y = grid(2000, 0)
+    single = X.astype(np.float32)
+    forest = NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.05, random_state=0).fit(single, y)
+    assert noted(forest, X) == 0
+    frame = pd.DataFrame(single, columns=["a", "b"])
+    bayes = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(frame, y)
+    assert noted(bayes, frame.astype(np.float64)) == 0
+    assert noted(bayes, pd.DataFrame(X, columns=["a", "b"])) == 1
+    doubles = NeymanPearsonClassifier(GaussianNB(), 0.05, random_state=0).fit(X, y)
+    assert noted(doubles, np.array([[1.0, 2.0]], dtype=np.float32)) == 0  # whole numbers
 
 
 def test_linear_scores_tell_it_where_single_precision_costs_too_much():

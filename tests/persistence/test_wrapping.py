@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures, StandardScaler
 
 from cli_cases import succeed
 from persistence_cases import FRESH, FRESH_Y, X, Y, guarded, rows
@@ -147,3 +147,15 @@ def test_the_command_divides_before_steps_learn(tmp_path):
     assert told(load_model(path).model) == ([True], [])
     # Steps that are fitted again see all rows.
     assert told(model.fit(pd.DataFrame(X, columns=model.feature_names_in_), Y))[0] == [False]
+
+
+def test_searches_over_words_are_saved(tmp_path):
+    model = GridSearchCV(guarded(LogisticRegression()), {"estimator__solver": ["lbfgs", "liblinear"]}, scoring="recall")
+    save_model(model.fit(X, Y), tmp_path / "screen.skops")
+    found = load_model(tmp_path / "screen.skops").model
+    assert found.cv_results_["param_estimator__solver"].tolist() == ["lbfgs", "liblinear"]
+    assert (found.predict(X) == model.predict(X)).all()
+
+
+def test_steps_that_count_columns_have_learned_nothing():
+    assert told(make_pipeline(PolynomialFeatures(2), screen()).fit(X, Y)) == ([True], [])

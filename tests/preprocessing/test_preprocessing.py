@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn import config_context
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -134,6 +135,14 @@ def test_prediction_warns_once_and_fits_never(kind, threshold):
         assert told(lambda X: frozen.fit(X, y), X.assign(city="?")) == []
     for call in (model.decision_function, model.predict, model.decide):
         assert len(told(call, X.assign(city="?"))) == 1
+
+
+def test_parts_of_a_scorer_do_not_repeat_each_other():
+    texts = TRAINING[["city", "channel"]]
+    y = np.arange(len(texts)) % 4 == 0
+    scorer = CalibratedClassifierCV(make_pipeline(TableEncoder(), LogisticRegression()), cv=3)
+    model = NeymanPearsonClassifier(scorer, 0.2, random_state=0, insufficient="infinite").fit(texts, y)
+    assert len(told(model.predict, texts.assign(city="?"))) == 1
 
 
 def counter():

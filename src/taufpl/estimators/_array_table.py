@@ -27,6 +27,8 @@ from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, s
 # Values of X, stored ones if it is sparse, from which on linear fits gain by threads: with fewer they wait for the
 # interpreter more often than they work side by side.
 _MANY = 2_000_000
+# Rows that tell the size of scores.
+_SIZED = 5_000
 # Values from which on fits take no multiple of X in memory, unless n_jobs asks for one.
 LARGE = 20_000_000
 
@@ -293,10 +295,11 @@ class ArrayTable(Table):
         first = self.negative_rows[np.flatnonzero(scores.negative.scores == score)[:1]]
         return float(np.sqrt(self.operator.row_gram(first)[0, 0]))
 
-    def norm_quantile(self, share: float) -> float:
-        """A length that this share of all rows of X does not exceed."""
-        assert self.operator is not None
-        return float(np.sqrt(np.quantile(self.operator.row_norms(), share)))
+    def score_size(self, coef: Vector, share: float) -> float:
+        """The sum of sizes of terms that this share of the rows does not exceed, of some thousands from all over X."""
+        n_rows = self.X.shape[0]
+        some = self.X[np.unique(np.linspace(0, n_rows - 1, _SIZED).astype(np.intp))]
+        return float(np.quantile(abs(some) @ np.abs(coef), share))
 
     def with_copies(self, among: CopyFinder = copies_among) -> ArrayTable:
         """The same rows, with copies among the negatives found and warned of, unless there are groups."""

@@ -51,7 +51,7 @@ from taufpl.estimators._table import Scores, score_rounding
 from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, SegmentedMixin, forget
 from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, limits_of
 from taufpl.operators import is_foreign_array, is_remote, to_numpy
-from taufpl.preprocessing import without_unseen_warnings
+from taufpl.preprocessing import one_unseen_warning, without_unseen_warnings
 
 # Labels that a classifier for 0 and 1 takes as they are.
 _CODED = ([0, 1], [1, 0])
@@ -247,12 +247,9 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
             return limits_of(plan, table).calibrate(table, scores, chosen)
 
     def _raw_scores(self, X: Any) -> Any:
-        def scored(model: Any) -> Any:
-            return scores_of(model, X, known_positive(model, self.classes_))
-
-        first = scored(self.estimators_[0])
-        with without_unseen_warnings:  # the others would say nearly the same again
-            return mean_scores([first, *map(scored, self.estimators_[1:])])
+        models = self.estimators_
+        with one_unseen_warning():
+            return mean_scores([scores_of(model, X, known_positive(model, self.classes_)) for model in models])
 
     def decision_function(self, X: Any, segments: Any = None) -> Vector:
         """Score minus threshold, positive exactly where `predict` says positive.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -16,6 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
@@ -181,6 +181,8 @@ def _has_learned(step: Any) -> bool:
     for kind, name in ((Pipeline, "steps"), (FeatureUnion, "transformer_list"), (ColumnTransformer, "transformers_")):
         if isinstance(step, kind):
             return any(_has_learned(each) for _, each, *_ in getattr(step, name))
+    if isinstance(step, PolynomialFeatures):  # which counts columns
+        return False
     is_learner = not isinstance(step, BaseEstimator) or get_tags(step).requires_fit
     return is_learner or any(map(was_fitted_before, step.get_params().values()))
 
@@ -194,6 +196,8 @@ def was_fitted_before(part: Any) -> bool:
 _LARGEST = float(np.finfo(np.float64).max)
 # Differences between scores of the same rows that are rounding: a part of their span, and of their size in last digits.
 _SMALL, _ROUNDINGS = 1e-5, 1e3
+# Less than half a rounding in single precision, which rounds it away.
+_HALF_A_ROUNDING = 1.0 + 2.0**-26
 # Rows of a fit that are scored once more.
 _LOOKED_AT = 64
 
@@ -358,19 +362,18 @@ def _float_bytes(dtype: str) -> int:
     return 8 if any(each in dtype for each in ("64", "96", "128", "double")) else 4
 
 
-def in_single(rows: Any) -> Any:
-    """Rows with their doubles in single precision; None where there are none, or the kind of rows is not known."""
-    precision = precision_of(rows)
-    if not np.any(precision == 8):
-        return None
-    if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
-        return rows.astype(np.float32)
-    if not hasattr(rows, "columns"):
-        return None
-    is_pandas = hasattr(rows, "iloc")
-    single = np.float32 if is_pandas else sys.modules["polars"].Float32
-    wanted = {name: single for name, size in zip(rows.columns, precision, strict=True) if size == 8}
-    return rows.astype(wanted) if is_pandas else rows.cast(wanted)
+def in_other_precision(rows: Any) -> Any:
+    """Rows with doubles in single precision, and other numbers as doubles that would be rounded to them."""
+    if hasattr(rows, "columns"):
+        sizes = dict(zip(rows.columns, precision_of(rows), strict=True))
+        moved = {name: in_other_precision(np.asarray(rows[name])) for name, size in sizes.items() if size}
+        if not hasattr(rows, "iloc"):
+            return rows.with_columns(**moved)
+        rows = rows.copy()
+        for name, values in moved.items():
+            rows[name] = values
+        return rows
+    return rows.astype(np.float32) if rows.dtype == np.float64 else rows.astype(np.float64) * _HALF_A_ROUNDING
 
 
 def differs_in_precision(X: Any, precision: Array) -> bool:
@@ -379,11 +382,22 @@ def differs_in_precision(X: Any, precision: Array) -> bool:
     if own.size != precision.size and 1 not in (own.size, precision.size):
         return False
     differs = (own != precision) & (own > 0) & (precision > 0)
-    if not differs.any() or is_remote(X) or own.tolist() != [8]:
+    if not differs.any() or is_remote(X):
         return bool(differs.any())
-    values = X.data if hasattr(X, "tocsr") else np.asarray(X)
-    with np.errstate(over="ignore"):
-        return not np.array_equal(values, values.astype(f"f{precision[differs].min()}"), equal_nan=True)
+    own, precision = np.broadcast_arrays(own, precision)
+    if hasattr(X, "columns"):
+        parts = [np.asarray(X[name]) for name, size in zip(X.columns, differs, strict=True) if size]
+    else:
+        parts = [X.data if hasattr(X, "tocsr") else np.asarray(X)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        pairs = zip(parts, own[differs], precision[differs], strict=False)
+        return not all(_is_same(values, int(now), int(before)) for values, now, before in pairs)
+
+
+def _is_same(values: Array, now: int, before: int) -> bool:
+    """Whether numbers of this precision were the same in the other: what it holds of doubles, whole ones of others."""
+    other = values.astype(f"f{before}") if now > before else np.rint(values)
+    return bool(np.array_equal(values, other, equal_nan=True))
 
 
 def mean_scores(scores: list[Any]) -> Any:

@@ -200,7 +200,7 @@ class ScoreScreen(ScorerClassifier):
             raw[raw == single[tie]] = thresholds[tie]
         return raw
 
-    def _precision_of(self, X: Any) -> None:
+    def _precision_of(self, X: Any, margin: float) -> None:
         """Ties are told in both precisions, in `_raw_scores`."""
 
     def _as_kept(self, evidence: Evidence) -> Evidence:

@@ -234,8 +234,8 @@ class Table(ABC):
         """Length of a negative with this score."""
 
     @abstractmethod
-    def norm_quantile(self, share: float) -> float:
-        """A length that this share of the rows does not exceed."""
+    def score_size(self, coef: Vector, share: float) -> float:
+        """A bound on the terms of a score that this share of the rows does not exceed."""
 
     def with_copies(self) -> Table:
         """The same rows, with a warning where negatives repeat more often than chance explains."""

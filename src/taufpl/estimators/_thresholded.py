@@ -19,7 +19,15 @@ from taufpl._sklearn import Interval, StrOptions, num_samples
 from taufpl._types import Array, RowIndices, Vector
 from taufpl._warnings import warn_user
 from taufpl.estimators._array_table import ArrayScores, ArrayTable
-from taufpl.estimators._predictions import accuracy, differs_in_precision, in_single, labels_of, precision_of, some_rows
+from taufpl.estimators._predictions import (
+    accuracy,
+    differs_in_precision,
+    in_other_precision,
+    labels_of,
+    precision_of,
+    some_rows,
+    steps_and_last,
+)
 from taufpl.estimators._progress import printing
 from taufpl.estimators._reading import (
     RowSegments,
@@ -316,8 +324,9 @@ class ThresholdedMixin(ABC):
         self._score_rounding, self._hidden_terms = rounding.sums, rounding.hidden
         limits = outcome.evidence if outcome.segments is None else outcome.segments.evidence
         thresholds = [each.threshold for each in limits if math.isfinite(each.threshold)]
-        is_safe = X is None or all(rounding.of_input(each) > 0.0 for each in thresholds)
-        self._precision = None if is_safe else self._precision_of(X)
+        margin = min(map(rounding.of_input, thresholds), default=0.0)
+        is_safe = margin > 0.0 and not steps_and_last(getattr(self, "estimator_", self))[0]
+        self._precision = None if is_safe or X is None else self._precision_of(X, margin)
         forget(self, "segments_", "sequences_")
         kept = tuple(map(self._as_kept, outcome.evidence))
         if outcome.sequences is not None:
@@ -351,18 +360,15 @@ class ThresholdedMixin(ABC):
         """Evidence as it is kept: with the number of looks."""
         return replace(evidence, looks=self.looks)
 
-    def _precision_of(self, X: Any) -> Array | None:
-        """The precision of each column of X, or of all, in bytes; None where scores do not hang on it."""
+    def _precision_of(self, X: Any, margin: float) -> Array | None:
+        """The precision of each column of X, or of all, in bytes; None where scores move by no more than a margin."""
         if is_remote(X):
             return precision_of(X)
         rows = some_rows(X)
-        with np.errstate(over="ignore"):
-            rounded = in_single(rows)
-        if rounded is None:
-            return precision_of(rows)
         try:
-            with _silently, np.errstate(invalid="ignore"):
-                same = np.array_equal(self._raw_scores(rows), self._raw_scores(rounded), equal_nan=True)
+            with _silently, np.errstate(over="ignore", invalid="ignore"):
+                scores, others = self._raw_scores(rows), self._raw_scores(in_other_precision(rows))
+                same = np.allclose(scores, others, rtol=0.0, atol=margin, equal_nan=True)
         except Exception:  # whatever refuses these rows minds
             same = False
         return None if same else precision_of(rows)

@@ -332,8 +332,9 @@ class _Exchange:
             is_same = all(new is old for new, old in zip(parts, item, strict=True))
             return item if is_same else type(item)(parts)
         if isinstance(item, np.ndarray) and item.dtype == object:
-            changes = [(place, self.apply(part)) for place, part in enumerate(item.flat)]
-            if all(new is item.flat[place] for place, new in changes):
+            before = np.ma.getdata(item).ravel().tolist()  # an entry of a masked array comes as a copy
+            changes = [(place, self.apply(part)) for place, part in enumerate(before)]
+            if all(new is before[place] for place, new in changes):
                 return item
             copied = item.copy()
             for place, new in changes:

@@ -30,6 +30,7 @@ from taufpl.preprocessing._unseen import (
     ColumnCounts,
     TrainingColumn,
     UnseenCounter,
+    one_unseen_warning as one_unseen_warning,
     without_unseen_warnings as without_unseen_warnings,
 )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -29,6 +31,20 @@ _MOST_COLUMNS = 5
 without_unseen_warnings = ignoring(UnseenValuesWarning)
 
 
+# What has been warned of in this call; None outside of one.
+_told: ContextVar[list[str] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def one_unseen_warning() -> Iterator[None]:
+    """Let the first encoder warn of unknown levels: others of the same call would say nearly the same."""
+    token = _told.set([])
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 def warn_unseen(X: Any, is_unknown: Mask, names: Sequence[str]) -> None:
     """Warn of unknown levels, with the rows of each column that hold one; a missing value is not a level."""
     found, X = [], X if hasattr(X, "shape") else np.asarray(X, dtype=object)
@@ -37,8 +53,11 @@ def warn_unseen(X: Any, is_unknown: Mask, names: Sequence[str]) -> None:
         common = [(level, count) for level, count in levels.most_common() if not is_missing(level)]
         if common:
             found.append((sum(count for _, count in common), names[place], common[0][0]))
-    if not found:
+    told = _told.get()
+    if not found or told:
         return
+    if told is not None:
+        told.extend(name for _, name, _ in found)
     found.sort(key=lambda each: -each[0])
     shown = [
         f"{name!r} in {count:,} of {len(is_unknown):,} rows (such as {level!r})"

@@ -417,9 +417,17 @@ class RankingProblem(BaseRankingProblem):
         )
 
 
+# Squares that are this part of those which they were taken from are but rounding.
+_ROUNDED = 64.0 * float(np.finfo(np.float64).eps)
+
+
 def spread_about(mean_square: float, mean: Vector, other: Vector) -> float:
-    """Mean squared distance from another mean, of rows with this mean square of their norms and this mean."""
-    return max(mean_square - float(mean @ mean), 0.0) + float(np.square(mean - other).sum())
+    """Mean squared distance from another mean, of rows with this mean square of their norms and this mean.
+
+    0 where it is but rounding: of constant features, say.
+    """
+    found = max(mean_square - float(mean @ mean), 0.0) + float(np.square(mean - other).sum())
+    return found if found > _ROUNDED * mean_square else 0.0
 
 
 def _as_slice(rows: RowIndices) -> RowIndices | slice:

@@ -47,6 +47,8 @@ _NEIGHBOURS = (0.5, 1.0, 2.0)
 _MOST_KEPT = 5
 # Deviations from 0 at which a column, and times the smallest deviation at which the largest one, is far away.
 _FAR = 5e5
+# Columns that vary by this share of their size are constant.
+_ROUNDED = 64.0 * float(np.finfo(np.float64).eps)
 # Variances of this size, or of one over it, are unusual.
 _HUGE = 1e60
 # Up to this many rows a second division into folds is taken: which rows happen to share a fold moves the order of the
@@ -65,27 +67,33 @@ class Units:
     def of(cls, table: Table) -> Units | None:
         """Those of these rows; None for sparse and remote rows, and where doubles do as they are.
 
-        Moments that cancel say which columns to look at; a constant one lies nowhere.
+        Moments that cancel say which columns to look at. Those that are constant but for rounding have an infinite
+        deviation: their features and weights are 0.
         """
         if not isinstance(table, ArrayTable) or not is_dense(table.X):
             return None
         assert table.operator is not None
         mean, variances = mean_and_variances(table.operator, table.by_class)
         suspect = variances <= np.square(mean / _FAR)
-        varies = ~suspect
+        varies, is_rounded = ~suspect, False
         for column in np.flatnonzero(suspect):
-            values = table.X[table.by_class, column]
-            varies[column] = values.min() < values.max()
+            values = np.asarray(table.X[table.by_class, column], dtype=np.float64)
+            spread, varies[column] = np.ptp(values), np.ptp(values) > _ROUNDED * np.abs(values).max()
+            is_rounded = is_rounded or bool(spread > 0.0 and not varies[column])
+        if not varies.any():
+            raise ValueError(
+                "no column of X varies by more than rounding: there is nothing to tell the classes apart by."
+            )
         sizes = variances[varies & ~suspect]
         smallest, largest = sizes.min(initial=1.0), sizes.max(initial=1.0)
         is_usual = max(largest, 1.0 / smallest) < _HUGE and largest < _FAR**2 * sizes.min(initial=largest)
-        if is_usual and not np.any(varies & suspect):
+        if is_usual and not is_rounded and not np.any(varies & suspect):
             return None
         part = table.X[table.by_class].astype(np.float64)
         size = np.abs(part).max(axis=0)  # whose square may be 0, or infinite
         part /= np.where(size > 0, size, 1.0)
         deviation = size * part.std(axis=0)
-        return cls(size * part.mean(axis=0), np.where(varies & (deviation > 0), deviation, 1.0))
+        return cls(size * part.mean(axis=0), np.where(varies & (deviation > 0), deviation, np.inf))
 
 
 class AutoFitter(LinearFitter):
@@ -246,7 +254,9 @@ def telling_features(problem: RankingProblem, moments: NegativeMoments) -> RowIn
     """
     mean, variances = mean_and_variances(problem.operator, problem.positive_rows)
     squares = variances / problem.n_positive + moments.negative_variances() / problem.n_negative
-    distances = np.abs(mean - moments.mean) / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+    apart = np.abs(mean - moments.mean)
+    apart[apart <= _ROUNDED * np.abs(mean)] = 0.0  # as in constant columns
+    distances = apart / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
     most = max(1, int(_MOST_SCREENED * problem.n_features))
     count = min(max(1, int(np.count_nonzero(distances >= _TELLING))), most)
     return np.sort(np.argsort(-distances, kind="stable")[:count])

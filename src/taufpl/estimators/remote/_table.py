@@ -356,6 +356,7 @@ class BlockTable(Table):
         self.blocks, self.counts, self.first_kind = blocks, counts, first_kind
         self.estimator, self.division = estimator, division
         self.n_negative, self.n_positive = np.sum(counts, axis=0).tolist()
+        self._length: float | None = None
 
     @classmethod
     def of(cls, blocks: Blocks, estimator: Any = None, division: Division | None = None) -> BlockTable:
@@ -495,12 +496,14 @@ class BlockTable(Table):
         """Length of a negative with this score, the longest of one a block."""
         return max(self.blocks.gather(NormAt(score)))
 
-    def norm_quantile(self, share: float) -> float:
-        """A length that this share of the rows does not exceed. One pass."""
-        self.blocks.change(Norms())
-        self.blocks.count(1.0)
-        rank = max(1, math.ceil(share * sum(self.sizes)))
-        return math.sqrt(order_statistic(self.blocks, Read("norms"), rank))
+    def score_size(self, coef: Vector, share: float) -> float:
+        """|x| |w|, with a length that this share of the rows does not exceed. One pass, the first time."""
+        if self._length is None:
+            self.blocks.change(Norms())
+            self.blocks.count(1.0)
+            rank = max(1, math.ceil(share * sum(self.sizes)))
+            self._length = math.sqrt(order_statistic(self.blocks, Read("norms"), rank))
+        return self._length * float(np.linalg.norm(coef))
 
 
 @dataclass(frozen=True)

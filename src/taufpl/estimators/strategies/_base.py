@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from taufpl._types import RowIndices
 from taufpl._warnings import warn_user
 from taufpl.estimators._progress import tell
@@ -139,15 +137,11 @@ class LinearFitter(Fitter):
     """Fits linear rankings of some kind."""
 
     tau: float
-    norm: float | None = None
 
     def scores(self, model: LinearModel, table: Table) -> Scores:
-        if self.norm is None:
-            # Of all but the longest rows: one huge row must not decide the rounding of the others.
-            self.norm = table.norm_quantile(1.0 - 0.1 * self.tau)
-        return table.scores(model.coef).with_rounding(
-            score_rounding(self.norm * float(np.linalg.norm(model.coef))), 0.0
-        )
+        # Of all but the longest rows: one huge row must not decide the rounding of the others.
+        size = table.score_size(model.coef, 1.0 - 0.1 * self.tau)
+        return table.scores(model.coef).with_rounding(score_rounding(size), 0.0)
 
     def is_linear(self, model: LinearModel) -> bool:
         return True

@@ -69,8 +69,8 @@ def keep_other_evidence(evidence: tuple[Evidence, ...]) -> None:
         asked.evidence = evidence
 
 
-# Scores that are rounded by this many times their spread are constant.
-_CONSTANT = 16.0
+# Scores that spread by this share of their size are constant but for rounding.
+_CONSTANT = 8.0 * float(np.finfo(np.float64).eps)
 
 
 class Limits(ABC):
@@ -235,7 +235,8 @@ def warn_rounding(scores: Scores) -> None:
     """Say where rounding is coarse beside the spread of the negatives, so that raising thresholds costs positives."""
     with np.errstate(invalid="ignore"):
         _, spread = scores.negative.moments()
-    if COARSE * spread < scores.rounding.sums < _CONSTANT * spread:
+    constant = _CONSTANT * max(map(abs, scores.negative.ends()))
+    if constant < spread and COARSE * spread < scores.rounding.sums:
         warn_user(
             f"rounding may move scores by {scores.rounding.sums:.2g}, and negatives spread by {spread:.2g} only: the "
             "threshold is raised by that, which costs positives. Subtract the mean of columns that lie far from 0 "
