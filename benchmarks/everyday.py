@@ -28,6 +28,7 @@ from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.cli._app import run as command
 from taufpl.exceptions import RepeatedRowsWarning
 from taufpl.persistence import load_model
+from taufpl.thresholding import HeldOut
 
 DELTA = 0.05
 
@@ -61,7 +62,7 @@ def copies(draws: int) -> None:
             X, y = clouds(rng, n, 40)
             rows = np.repeat(np.arange(y.size), 5)
             forest = RandomForestClassifier(20, max_features=2, random_state=draw)
-            screen = NeymanPearsonClassifier(forest, 0.05, threshold="np", measure_recall=False, random_state=draw)
+            screen = NeymanPearsonClassifier(forest, 0.05, threshold=HeldOut(measure_recall=False), random_state=draw)
             screen.fit(X[rows], y[rows], **({"groups": rows} if grouped else {}))
             broken.append(screen.predict(new).mean() > 0.05)
             promised.append(screen.evidence_.guaranteed)
@@ -85,7 +86,7 @@ class Column(ClassifierMixin, BaseEstimator):
 
 def searches(draws: int) -> None:
     """The best of twenty columns of noise, by a search around the screen, by its threshold, and by a search inside."""
-    choices, settings = list(range(20)), {"tau": 0.05, "threshold": "np", "measure_recall": False, "random_state": 0}
+    choices, settings = list(range(20)), {"tau": 0.05, "threshold": HeldOut(measure_recall=False), "random_state": 0}
     broken: list[tuple[bool, ...]] = []
     for draw in range(draws):
         rng = np.random.default_rng(draw)
@@ -165,17 +166,17 @@ def snapping(draws: int) -> None:
     for draw in range(draws):
         X, y = clouds(rng, 2000, 300)
         positives = rng.normal(size=(20_000, 5)) + 2.0 / np.sqrt(5)
-        for holdout, found in recalls.items():
+        for held, found in recalls.items():
             boosting = HistGradientBoostingClassifier(max_iter=50, random_state=0)
             screen = NeymanPearsonClassifier(
-                boosting, 0.01, threshold="np", holdout=holdout, measure_recall=False, random_state=draw
+                boosting, 0.01, threshold=HeldOut(held, measure_recall=False), random_state=draw
             )
             found.append(screen.fit(X, y).predict(positives).mean())
     half, auto = (np.array(each) for each in recalls.values())
     gain = auto - half
     error = gain.std(ddof=1) / np.sqrt(draws)
     print("| boosting, 2,000 negatives, tau .01 | recall |\n|---|---|")
-    print(f'| `holdout=0.5` (1,000) | {half.mean():.4f} |\n| `holdout="auto"` (913) | {auto.mean():.4f} |')
+    print(f'| `share=0.5` (1,000) | {half.mean():.4f} |\n| `share="auto"` (913) | {auto.mean():.4f} |')
     print(f"| gain | {gain.mean():.4f} ± {error:.4f} |", flush=True)
 
 

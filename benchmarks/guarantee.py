@@ -37,8 +37,11 @@ from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.metrics import np_scorer
 from taufpl.thresholding import (
     CrossFitRule,
+    HeldOut,
     JointOrderStatistic,
     NPScoreRule,
+    OutOfBootstrap,
+    PlainQuantile,
     TrainQuantile,
     negatives_needed,
     order_rank,
@@ -159,8 +162,8 @@ HEARD: list[tuple[Any, ...]] = []
 RULES = {
     "np": (JointOrderStatistic, "choose_all"),
     "cross": (CrossFitRule, "choose_all"),
-    "oob": (TrainQuantile, "choose"),
-    "train": (TrainQuantile, "choose"),
+    "oob": (PlainQuantile, "choose"),
+    "train": (PlainQuantile, "choose"),
 }
 # Thresholds of linear scores are raised by what single precision may do to a score.
 RAISED = {"rtol": 1e-5, "atol": 1e-5}
@@ -214,11 +217,11 @@ class Draw:
             rates = self.cell.source.rates(memos, np.array(list(thresholds.values())))
             self.found |= {(method, *key): row for key, row in zip(thresholds, rates, strict=True)}
 
-    def fit(self, threshold: str, tau: float, **options: Any) -> tuple[NeymanPearsonClassifier, list[Any]]:
+    def fit(self, threshold: Any, tau: float, **options: Any) -> tuple[NeymanPearsonClassifier, list[Any]]:
         """The estimator, and the scores, negatives first, that its rule was given, time after time."""
         HEARD.clear()
         classifier = NeymanPearsonClassifier(self.memo, tau, threshold=threshold, random_state=self.number, **options)
-        with listening(*RULES[threshold]):
+        with listening(*RULES[threshold if isinstance(threshold, str) else threshold.name]):
             return classifier.fit(self.X, self.y), list(HEARD)
 
     def held_out(self) -> tuple[Memo, np.ndarray] | None:
@@ -228,7 +231,7 @@ class Draw:
         if not wanted:
             return None
         tau, delta = wanted[self.number % len(wanted)]
-        classifier, [(_, scores)] = self.fit("np", tau, delta=delta, holdout=0.5, measure_recall=False)
+        classifier, [(_, scores)] = self.fit(HeldOut(0.5, measure_recall=False), tau, delta=delta)
         assert scores.size == n
         ordered = np.sort(array_of(scores))
         self.keep_all("np", classifier, {(t, d): float(ordered[rank(n, t, d) - 1]) for t, d in wanted})
@@ -251,7 +254,7 @@ class Draw:
 
     def rounds(self) -> None:
         """`oob`, from the scores of one fit."""
-        classifier, parts = self.fit("oob", self.taus[0], delta=None, rule="quantile")
+        classifier, parts = self.fit(OutOfBootstrap(rule="quantile"), self.taus[0], delta=None)
         for name, rule in (("quantile", TrainQuantile), ("np_score", NPScoreRule)):
             means = {
                 (t, None): float(np.mean([rule(t).choose(neg, pos).threshold for _, neg, pos in parts]))

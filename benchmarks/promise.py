@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from taufpl import NeymanPearsonClassifier
+from taufpl.thresholding import HeldOut
 
 TAU, DELTA = 0.01, 0.05
 WAYS = (
@@ -60,7 +61,9 @@ def draw(seed: int) -> list[tuple[float, float]]:
     at_training = rates(score(learned, new_X) > np.quantile(score(learned, X[y == 0]), 1 - TAU))
     part = boosting.fit(X[2_000:], y[2_000:])
     at_held_out = rates(score(part, new_X) > np.quantile(score(part, X[:2_000]), 1 - TAU))
-    screen = NeymanPearsonClassifier(boosting, tau=TAU, delta=DELTA, measure_recall=False, random_state=seed).fit(X, y)
+    screen = NeymanPearsonClassifier(
+        boosting, tau=TAU, delta=DELTA, threshold=HeldOut(measure_recall=False), random_state=seed
+    ).fit(X, y)
     assert screen.evidence_.guaranteed
     return [at_training, at_held_out, rates(screen.predict(new_X) == 1)]
 

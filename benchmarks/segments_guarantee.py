@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from recall_data import standard_error
 from taufpl import NeymanPearsonClassifier
+from taufpl.thresholding import HeldOut
 
 DELTA, SEED, N_FEATURES = 0.05, 18, 5
 
@@ -84,7 +85,7 @@ def fit(rows: tuple[np.ndarray, ...], number: int, *, segments: bool) -> NeymanP
     strictest = min(each.tau for each in SEGMENTS.values())
     tau = {name: each.tau for name, each in SEGMENTS.items()} if segments else strictest
     screen = NeymanPearsonClassifier(
-        LogisticRegression(), tau, delta=DELTA, threshold="np", measure_recall=False, random_state=number
+        LogisticRegression(), tau, delta=DELTA, threshold=HeldOut(measure_recall=False), random_state=number
     )
     X, y, labels = rows
     return screen.fit(X, y, segments=labels if segments else None)

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from taufpl import NeymanPearsonClassifier
+from taufpl.thresholding import OutOfBootstrap
 
 TAU, DRAWS, FEATURES = 0.05, 60, 10
 rng = np.random.default_rng(0)
@@ -33,14 +34,11 @@ for draw in range(DRAWS):
     y = np.repeat([0, 1], [1000, 200])
     X = rng.normal(size=(1200, FEATURES)) + 0.5 * y[:, np.newaxis]
     for kind in kinds:
-        delta, combine = (None, "refit") if kind == "oob" else (0.05, "mean")
         screen = NeymanPearsonClassifier(
             LinearDiscriminantAnalysis(),
             TAU,
-            threshold=kind,
-            delta=delta,
-            combine=combine,
-            n_rounds=5,
+            threshold=OutOfBootstrap(n_rounds=5, combine="refit") if kind == "oob" else kind,
+            delta=None if kind == "oob" else 0.05,
             random_state=draw,
         )
         rates[kind].append(true_rates(screen.fit(X, y)))

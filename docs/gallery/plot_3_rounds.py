@@ -10,13 +10,15 @@ The classifier is the mean over the rounds. Their spread says how far a single s
 from taufpl import TauFPLClassifier
 from taufpl.datasets import load_spambase
 from taufpl.plotting import RoundsDisplay
+from taufpl.thresholding import OutOfBootstrap
 
 X, y = load_spambase(return_X_y=True)
 
 # %%
 # `delta=None` is the paper's rule: the threshold with the lowest NP-score, max(FPR, tau)/tau - recall.
 
-screen = TauFPLClassifier(tau=0.05, reg=1e-3, tau_scale=2, threshold="oob", delta=None, n_rounds=20, random_state=0)
+rounds = OutOfBootstrap(n_rounds=20)
+screen = TauFPLClassifier(tau=0.05, reg=1e-3, tau_scale=2, threshold=rounds, delta=None, random_state=0)
 screen.fit(X, y)
 print(f"certified gap {screen.dual_gap_:.1e}, mean out-of-bag FPR {screen.evidence_.rounds.fpr.mean():.2%}")
 

@@ -17,9 +17,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import typer
+from taufpl.cli._pipelines import FitOptions
 
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
 from taufpl import NeymanPearsonClassifier
+from taufpl.cli._errors import with_options
+from taufpl.estimators.strategies import Automatic
+from taufpl.thresholding import HeldOut
 
 FIT = "fit {} --target y --tau 0.05 --model logistic -o out.skops"
 PREDICT = "predict good.skops {} -o out.csv"
@@ -410,3 +414,24 @@ def test_rows_that_break_off_late_leave_nothing(place, tmp_path):
     )
     assert (done.code, f"line {len(lines) + 1}, column 'x2': 'x' is not a number" in done.err) == (1, True)
     assert contents(tmp_path) == before
+
+
+def test_settings_of_strategies_are_options():
+    said = "got 10 of 400 (share=0.5): threshold=HeldOut(share=0.75) would hold out enough. Or take threshold='cross'"
+    expected = "got 10 of 400 (--holdout 0.5): --holdout 0.75 would hold out enough. Or take --threshold cross"
+    assert with_options(said) == expected
+    assert with_options("got 10 of 400 (share='auto'): no") == "got 10 of 400 (--holdout auto): no"
+
+
+@pytest.mark.parametrize(
+    ("threshold", "holdout", "wanted"),
+    [
+        ("auto", "auto", "auto"),
+        ("np", "auto", "np"),
+        ("np", 0.3, HeldOut(share=0.3)),
+        ("auto", 0.3, Automatic(HeldOut(share=0.3))),
+        ("cross", 0.3, "cross"),
+    ],
+)
+def test_a_share_that_is_held_out_goes_with_the_strategy(threshold, holdout, wanted):
+    assert FitOptions(tau=0.1, threshold=threshold, holdout=holdout).strategy == wanted

@@ -28,7 +28,7 @@ from taufpl import NeymanPearsonClassifier, TauFPLClassifier
 from taufpl.exceptions import RankingCollapseWarning, TooFewNegativesWarning
 from taufpl.metrics import fpr_upper_bound, np_scorer, tpr_at_fpr_scorer
 from taufpl.plotting import RoundsDisplay
-from taufpl.thresholding import OrderStatistic, order_rank, simultaneous_ranks
+from taufpl.thresholding import HeldOut, OrderStatistic, OutOfBootstrap, order_rank, simultaneous_ranks
 
 STRATEGIES = ["cross", "np", "oob", "train"]
 
@@ -55,7 +55,7 @@ def test_what_a_linear_classifier_promises(threshold, delta):
 
 
 def test_held_out_threshold_is_the_order_statistic_of_rows_that_were_not_fitted_on():
-    model = NeymanPearsonClassifier(ScoreItself(), 0.05, holdout=0.5, random_state=1).fit(X, Y)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold=HeldOut(share=0.5), random_state=1).fit(X, Y)
     fitted_on = set(model.estimator_.rows_)
     held_out = np.array([x for x in X[Y == 0, 0] if x not in fitted_on])
     assert len(held_out) == 400
@@ -103,7 +103,7 @@ def test_train_threshold_is_a_quantile_and_its_estimate_is_held_out():
 @pytest.mark.parametrize("combine", ["mean", "refit"])
 @pytest.mark.parametrize("rule", ["np_score", "quantile"])
 def test_rounds_of_out_of_bootstrap(combine, rule):
-    settings = {"threshold": "oob", "delta": None, "rule": rule, "combine": combine, "n_rounds": 7}
+    settings = {"threshold": OutOfBootstrap(n_rounds=7, rule=rule, combine=combine), "delta": None}
     model = NeymanPearsonClassifier(ScoreItself(), 0.05, **settings, random_state=0).fit(X, Y)
     rounds = model.evidence_.rounds
     assert len(rounds) == 7
@@ -120,9 +120,9 @@ def test_rounds_of_out_of_bootstrap(combine, rule):
 
 
 def test_mean_of_linear_rounds_is_linear():
-    settings = {"threshold": "oob", "delta": None, "random_state": 0, "reg": 0.1, "tau_scale": 1}
-    model = TauFPLClassifier(0.05, **settings).fit(X, Y)
-    refit = TauFPLClassifier(0.05, **settings, combine="refit").fit(X, Y)
+    settings = {"delta": None, "random_state": 0, "reg": 0.1, "tau_scale": 1}
+    model = TauFPLClassifier(0.05, **settings, threshold="oob").fit(X, Y)
+    refit = TauFPLClassifier(0.05, **settings, threshold=OutOfBootstrap(combine="refit")).fit(X, Y)
     assert model.coef_.shape == refit.coef_.shape
     # Rounds of two thirds of the rows resemble the whole, and the thresholds, brought to scale, each other.
     scale = np.linalg.norm(refit.coef_) / np.linalg.norm(model.coef_)
@@ -131,8 +131,8 @@ def test_mean_of_linear_rounds_is_linear():
 
 
 def test_delta_makes_rounds_careful():
-    kwargs = {"threshold": "oob", "reg": 0.1, "tau_scale": 1, "random_state": 0}
-    plain = TauFPLClassifier(0.05, delta=None, rule="quantile", **kwargs).fit(X, Y)
+    kwargs = {"threshold": OutOfBootstrap(rule="quantile"), "reg": 0.1, "tau_scale": 1, "random_state": 0}
+    plain = TauFPLClassifier(0.05, delta=None, **kwargs).fit(X, Y)
     careful = TauFPLClassifier(0.05, delta=0.05, **kwargs).fit(X, Y)
     np.testing.assert_allclose(plain.coef_, careful.coef_)
     assert careful.threshold_ > plain.threshold_
@@ -173,8 +173,10 @@ def test_scores_of_folds_are_brought_to_one_scale():
 
 
 def test_too_few_negatives_are_refused_with_the_number_needed():
-    with pytest.raises(ValueError, match=r"needs at least 299 negatives held out, got 200 of 400 .*holdout=0.75 would"):
-        NeymanPearsonClassifier(LogisticRegression(), threshold="np", holdout=0.5).fit(*two_clouds(n=400))
+    with pytest.raises(
+        ValueError, match=r"needs at least 299 negatives held out, got 200 of 400 .*HeldOut\(share=0.75\) would"
+    ):
+        NeymanPearsonClassifier(LogisticRegression(), threshold=HeldOut(share=0.5)).fit(*two_clouds(n=400))
     with pytest.raises(ValueError, match=r"about 598 negatives in all are needed"):
         TauFPLClassifier(threshold="np").fit(*two_clouds(n=299))
     nobody = NeymanPearsonClassifier(LogisticRegression(), insufficient="infinite").fit(*two_clouds(n=299))
@@ -291,7 +293,7 @@ def test_ties_never_push_the_rate_over_the_limit():
 
 def test_reg_by_search_uses_training_rows_only():
     """Held-out negatives must not take part in the choice of reg, or the guarantee is void."""
-    shared = {"threshold": "np", "holdout": 0.5, "cv": 3, "random_state": 0}
+    shared = {"threshold": HeldOut(share=0.5), "cv": 3, "random_state": 0}
     settings = {"ranking": "paper", "tau_scale": "cv", "regs": 3, **shared}
     model = TauFPLClassifier(0.05, **settings).fit(X, Y)
     auto = TauFPLClassifier(0.05, **shared).fit(X, Y)
@@ -313,7 +315,7 @@ def test_reg_by_search_uses_training_rows_only():
 
 
 def test_seeds_and_threads():
-    kwargs = {"threshold": "oob", "n_rounds": 3, "reg": 0.1}
+    kwargs = {"threshold": OutOfBootstrap(n_rounds=3), "reg": 0.1}
     first = TauFPLClassifier(0.05, random_state=3, **kwargs).fit(X, Y)
     np.testing.assert_array_equal(
         TauFPLClassifier(0.05, random_state=3, n_jobs=2, **kwargs).fit(X, Y).coef_, first.coef_
@@ -373,7 +375,7 @@ def test_model_selection_around_and_inside():
 
 def test_metadata_are_cut_to_the_rows_and_routed():
     weights = np.where(Y == 1, 2.0, 1.0)
-    model = NeymanPearsonClassifier(ScoreItself(), 0.05, holdout=0.5).fit(X, Y, sample_weight=weights)
+    model = NeymanPearsonClassifier(ScoreItself(), 0.05, threshold=HeldOut(share=0.5)).fit(X, Y, sample_weight=weights)
     assert len(model.estimator_.weights_) == len(model.estimator_.rows_) == 500
     assert (model.estimator_.weights_ == 2.0).sum() == 100
     with sklearn.config_context(enable_metadata_routing=True):

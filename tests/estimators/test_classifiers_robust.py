@@ -16,7 +16,8 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 from sklearn.svm import SVC
 
 from estimator_cases import ScoreItself, X, Y, two_clouds
-from taufpl import NeymanPearsonClassifier, TauFPLClassifier
+from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifier
+from taufpl.thresholding import CrossFit, HeldOut, OutOfBootstrap, TrainQuantile
 
 
 @pytest.mark.parametrize("offset", [100.0, *(pytest.param(offset, marks=pytest.mark.slow) for offset in (0.0, 1.0))])
@@ -116,7 +117,11 @@ WRONG = [
     (TauFPLClassifier(0.2, reg=1.0, tau_scale=1, threshold="oob"), X[:20], np.arange(20) == 3, "at least 2 positives"),
     (TauFPLClassifier(1.5), X, Y, "'tau' parameter"),
     (TauFPLClassifier(reg="best"), X, Y, "'reg' parameter"),
-    (TauFPLClassifier(combine="vote"), X, Y, "'combine' parameter"),
+    (TauFPLClassifier(threshold=OutOfBootstrap(combine="vote")), X, Y, "'combine' parameter of OutOfBootstrap"),
+    (TauFPLClassifier(threshold=TrainQuantile(0.1)), X, Y, "takes the tau of the classifier"),
+    (ScreeningClassifier(threshold=HeldOut(share=1.0)), X, Y, "'share' parameter of HeldOut"),
+    (NeymanPearsonClassifier(LogisticRegression(), threshold=CrossFit(folds=1)), X, Y, "'folds' parameter"),
+    (NeymanPearsonClassifier(LogisticRegression(), threshold=0.3), X, Y, "'threshold' parameter"),
 ]
 
 

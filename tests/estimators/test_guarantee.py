@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier
-from taufpl.thresholding import negatives_needed
+from taufpl.thresholding import HeldOut, negatives_needed
 
 N_DRAWS = 2000
 SHIFT = 2.0
@@ -138,7 +138,7 @@ def test_np_uses_at_least_half_of_delta_where_ranks_are_fine(tau, delta):
 def test_np_holds_with_a_scorer_that_it_fits(tau, delta):
     found = simulate(
         lambda number: NeymanPearsonClassifier(
-            MeanDifference(), tau, delta=delta, measure_recall=False, random_state=number
+            MeanDifference(), tau, delta=delta, threshold=HeldOut(measure_recall=False), random_state=number
         ),
         N_DRAWS,
         (300, 60, 5),
@@ -180,12 +180,12 @@ def test_cross_holds_and_keeps_more_recall_than_np(scorer, n_draws):
     cross, held_out = (
         simulate(
             lambda number, threshold=threshold: NeymanPearsonClassifier(
-                scorer, tau, delta=delta, threshold=threshold, measure_recall=False, random_state=number
+                scorer, tau, delta=delta, threshold=threshold, random_state=number
             ),
             n_draws,
             (300, 60, 5),
         )
-        for threshold in ("cross", "np")
+        for threshold in ("cross", HeldOut(measure_recall=False))
     )
     assert np.mean(cross[:, 0] > tau) <= delta + 4 * standard_error(delta, n_draws)
     assert np.mean(cross[:, 0] > tau) >= 0.1 * delta
@@ -214,15 +214,15 @@ def test_the_linear_classifier_holds(threshold):
 def test_the_training_quantile_is_seen_to_break_the_tolerance():
     tau, delta, n_draws, size = 0.1, 0.1, 100, (150, 60, 20)
     broken = {}
-    for threshold in ("train", "np"):
+    for name, threshold in (("train", "train"), ("np", HeldOut(measure_recall=False))):
         found = simulate(
             lambda number, threshold=threshold: NeymanPearsonClassifier(
-                LogisticRegression(), tau, threshold=threshold, delta=delta, measure_recall=False, random_state=number
+                LogisticRegression(), tau, threshold=threshold, delta=delta, random_state=number
             ),
             n_draws,
             size,
         )
-        broken[threshold] = np.mean(found[:, 0] > tau)
+        broken[name] = np.mean(found[:, 0] > tau)
     assert broken["np"] <= delta + 4 * standard_error(delta, n_draws)
     assert broken["train"] >= 0.8
 

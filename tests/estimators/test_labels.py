@@ -33,6 +33,7 @@ from taufpl.metrics import np_score, np_scorer, tpr_at_fpr, tpr_at_fpr_scorer
 from taufpl.persistence import to_json, to_onnx
 from taufpl.plotting import DecisionRegionsDisplay, ROCDisplay, ScoreDisplay
 from taufpl.report import render_report
+from taufpl.thresholding import OutOfBootstrap
 
 WORDS = np.where(Y == 1, "fraud", "ok")
 PLAIN = {"tau": 0.1, "reg": 0.1, "tau_scale": 3.0, "random_state": 0}
@@ -41,7 +42,7 @@ PACKAGE = [
     TauFPLRanker(0.1, 0.1),
     TauFPLRankerCV(0.1, cv=2, regs=2, max_extensions=0),
     TauFPLClassifier(**PLAIN, cv=2),
-    TauFPLClassifier(**PLAIN, threshold="oob", n_rounds=2),
+    TauFPLClassifier(**PLAIN, threshold=OutOfBootstrap(n_rounds=2)),
     KernelTauFPLRanker(0.1, n_components=10, random_state=0),
     KernelTauFPLClassifier(0.1, gamma="scale", reg=0.1, n_components=10, random_state=0),
     LOGISTIC,
@@ -275,10 +276,11 @@ def searched(model):
 
 
 @pytest.mark.parametrize(
-    ("threshold", "wrap"), [(each, INSIDE["pipeline"]) for each in ("cross", "oob", "train")] + [("np", searched)]
+    ("threshold", "wrap"),
+    [(each, INSIDE["pipeline"]) for each in ("cross", OutOfBootstrap(n_rounds=2), "train")] + [("np", searched)],
 )
 def test_every_threshold_and_wrapper_hands_over_0_and_1(threshold, wrap):
-    options = {"threshold": threshold, "n_rounds": 2, "cv": 2, "random_state": 0}
+    options = {"threshold": threshold, "cv": 2, "random_state": 0}
     model = NeymanPearsonClassifier(wrap(Strict()), 0.1, pos_label="fraud", **options).fit(X, WORDS)
     plain = NeymanPearsonClassifier(wrap(Strict()), 0.1, **options).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X) == "fraud", plain.predict(X) == 1)

@@ -28,7 +28,7 @@ MODELS = {
     ),
     "ranking": lambda **given: TauFPLClassifier(0.05, reg=1.0, tau_scale=1.0, random_state=0, **given),
     "kernel": lambda **given: KernelTauFPLClassifier(
-        0.05, reg=0.1, gamma=0.3, n_components=20, measure_recall=False, random_state=0, **given
+        0.05, reg=0.1, gamma=0.3, n_components=20, random_state=0, **given
     ),
     "stack": lambda **given: ScreeningClassifier(
         0.05, candidates=[LogisticRegression()], effort="fast", random_state=0, **given

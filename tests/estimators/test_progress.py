@@ -16,6 +16,7 @@ from taufpl import (
     TauFPLRankerCV,
 )
 from taufpl.estimators import steps_within, watching
+from taufpl.thresholding import OutOfBootstrap
 
 RNG = np.random.default_rng(0)
 Y = (RNG.random(600) < 0.3).astype(int)
@@ -27,7 +28,7 @@ ESTIMATORS = {
     "linear": TauFPLClassifier(TAU, random_state=0, cv=3),
     "kernel": KernelTauFPLClassifier(TAU, random_state=0, cv=2, regs=2, tau_scale="cv", n_components=20),
     "any scorer": NeymanPearsonClassifier(LogisticRegression(), TAU, threshold="train", random_state=0, cv=3),
-    "rounds": NeymanPearsonClassifier(LogisticRegression(), TAU, threshold="oob", n_rounds=4, random_state=0),
+    "rounds": NeymanPearsonClassifier(LogisticRegression(), TAU, threshold=OutOfBootstrap(n_rounds=4), random_state=0),
     "ranker": TauFPLRankerCV(TAU, regs=2, cv=2, max_extensions=1),
     "stack": ScreeningClassifier(TAU, **STACK),
 }

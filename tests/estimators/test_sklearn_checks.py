@@ -16,16 +16,18 @@ from taufpl import (
     TauFPLRankerCV,
 )
 from taufpl.baselines import TopPush
+from taufpl.thresholding import HeldOut, OutOfBootstrap
 
 LOOSE = {"tau": 0.2, "delta": 0.5}
-HELD_OUT = {**LOOSE, "insufficient": "infinite", "measure_recall": False}  # one fit in place of six
+HELD_OUT = {**LOOSE, "insufficient": "infinite", "threshold": HeldOut(measure_recall=False)}  # one fit in place of six
+ROUNDS = {"threshold": OutOfBootstrap(n_rounds=3), "delta": None}
 ESTIMATORS = [
     TauFPLRanker(),
     TauFPLRankerCV(cv=2, regs=2),
     TopPush(),
     TauFPLClassifier(**LOOSE, cv=2),
     KernelTauFPLRanker(0.1),
-    KernelTauFPLClassifier(**HELD_OUT, gamma="scale", reg=0.1, threshold="np"),
+    KernelTauFPLClassifier(**HELD_OUT, gamma="scale", reg=0.1),
     NeymanPearsonClassifier(LogisticRegression(), **HELD_OUT),
     ScoreScreen(0, **LOOSE, insufficient="infinite"),
     ScreeningClassifier(**LOOSE, effort="fast", candidates=[LogisticRegression()]),
@@ -34,13 +36,13 @@ ESTIMATORS = [
 VARIANTS = [
     TauFPLRanker(0.1, 1.0, tau_scale=5, solver="accelerated", tol=1e-2),
     TauFPLClassifier(**LOOSE, cv=2, regs=3, ranking="paper", tau_scale=1),
-    TauFPLClassifier(**HELD_OUT, reg=0.1, tau_scale=1, threshold="np"),
-    TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="oob", delta=None, n_rounds=3),
-    TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="train", combine="refit"),
+    TauFPLClassifier(**HELD_OUT, reg=0.1, tau_scale=1),
+    TauFPLClassifier(0.2, reg=0.1, tau_scale=1, **ROUNDS),
+    TauFPLClassifier(0.2, reg=0.1, tau_scale=1, threshold="train"),
     KernelTauFPLRanker(0.1, n_components=10, random_state=0),
     KernelTauFPLClassifier(**LOOSE, cv=2, regs=2),
     NeymanPearsonClassifier(LogisticRegression(), **LOOSE, threshold="cross"),
-    NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, threshold="oob", delta=None, n_rounds=3),
+    NeymanPearsonClassifier(RandomForestClassifier(10, random_state=0), 0.2, **ROUNDS),
 ]
 
 pytestmark = [

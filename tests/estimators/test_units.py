@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRankerCV
 from taufpl.estimators import ArrayTable
 from taufpl.exceptions import RepeatedRowsWarning, TooFewNegativesWarning
+from taufpl.thresholding import HeldOut
 
 
 class Remembers(ClassifierMixin, BaseEstimator):
@@ -178,7 +179,7 @@ def test_groups_with_times_are_neither_divided_nor_chosen_by_their_size():
 
     for seed in range(20):
         scored.clear()
-        model = NeymanPearsonClassifier(Spy(), 0.05, measure_recall=False, random_state=seed)
+        model = NeymanPearsonClassifier(Spy(), 0.05, threshold=HeldOut(measure_recall=False), random_state=seed)
         assert model.fit(table, y, groups=groups, order=times).evidence_.guaranteed
         train, held_out = model.estimator_.rows_, scored[0]  # later, some rows are scored to see what scores hang on
         chosen = held_out[y[held_out] == 0]
@@ -253,7 +254,7 @@ def test_copies_are_counted_and_void_the_guarantee():
 
 def fitted_on(table, y):
     """A screen of these rows whose scores say nothing."""
-    screen = NeymanPearsonClassifier(DummyClassifier(), 0.05, threshold="np", measure_recall=False, random_state=0)
+    screen = NeymanPearsonClassifier(DummyClassifier(), 0.05, threshold=HeldOut(measure_recall=False), random_state=0)
     return screen.fit(table, y)
 
 
@@ -312,7 +313,7 @@ def test_groups_mend_what_copies_break():
             X, y, groups = repeated_draw(rng, n=160)
             for name, given in (("plain", None), ("groups", groups)):
                 screen = NeymanPearsonClassifier(
-                    Remembers(), 0.05, threshold="np", holdout=0.5, measure_recall=False, random_state=draw
+                    Remembers(), 0.05, threshold=HeldOut(share=0.5, measure_recall=False), random_state=draw
                 )
                 # The score is the first feature, standard normal for negatives.
                 threshold = screen.fit(X, y, groups=given).threshold_

@@ -25,6 +25,7 @@ from taufpl import (
     TauFPLRankerCV,
 )
 from taufpl.baselines import TopPush
+from taufpl.thresholding import OutOfBootstrap
 
 
 def rows(n=900, seed=0, d=4):
@@ -49,7 +50,7 @@ MODELS = {
     ),
     "paper": lambda: TauFPLClassifier(0.05, ranking="paper", threshold="np", random_state=0, cv=2, regs=3).fit(X, Y),
     "out of bootstrap": lambda: TauFPLClassifier(
-        0.05, threshold="oob", delta=None, n_rounds=2, reg=0.1, tau_scale=1.0, random_state=0
+        0.05, threshold=OutOfBootstrap(n_rounds=2), delta=None, reg=0.1, tau_scale=1.0, random_state=0
     ).fit(X, Y),
     "float32": lambda: TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=0).fit(X.astype(np.float32), Y),
     "sparse": lambda: TauFPLClassifier(0.05, reg=0.1, tau_scale=1.0, random_state=0).fit(sparse.csr_matrix(X), Y),
@@ -64,7 +65,7 @@ MODELS = {
     ).fit(sparse.csr_matrix(X), Y),
     "top push": lambda: TopPush().fit(X, Y),
     "two tolerances": lambda: NeymanPearsonClassifier(LogisticRegression(), [0.2, 0.1], random_state=0).fit(X, Y),
-    "mean of rounds": lambda: guarded(LogisticRegression(), threshold="oob", delta=None, n_rounds=2).fit(X, Y),
+    "mean of rounds": lambda: guarded(LogisticRegression(), threshold=OutOfBootstrap(n_rounds=2), delta=None).fit(X, Y),
     "forest": lambda: guarded(RandomForestClassifier(5, random_state=0)).fit(X, Y),
     "boosting": lambda: guarded(HistGradientBoostingClassifier(max_iter=5, max_features=0.5)).fit(X, Y),
     "support vectors": lambda: guarded(SVC()).fit(X, Y),

@@ -39,9 +39,10 @@ from persistence_cases import (
     rewrite,
 )
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
+from taufpl.estimators.strategies import Automatic
 from taufpl.exceptions import ModelFileError, ModelVersionWarning
 from taufpl.persistence import fingerprint, load_model, save_model, training_summary
-from taufpl.thresholding import Evidence, Rounds
+from taufpl.thresholding import Evidence, HeldOut, OutOfBootstrap, Rounds
 
 DATA = Path(__file__).parent / "data"
 
@@ -270,6 +271,33 @@ def test_files_of_format_1_keep_loading():
     negative = data[np.array(expected["labels"]) == "fine"]
     saved.model[-1].set_params(insufficient="infinite").recalibrate(saved.model[0].transform(negative))
     assert saved.model[-1].threshold_ == np.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold"),
+    [
+        (
+            "TauFPLClassifier",
+            OutOfBootstrap(n_rounds=3, train_share=0.6, rule="quantile", combine="refit"),
+        ),
+        ("NeymanPearsonClassifier", HeldOut(share=0.4, measure_recall=False)),
+        ("ScreeningClassifier", Automatic(HeldOut(share=0.4))),
+    ],
+)
+def test_files_of_0_1_keep_loading(name, threshold):
+    """Made once by save_model of 0.1, with the parameters that strategies have now, and never again."""
+    expected = json.loads((DATA / "models-0.1.json").read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelVersionWarning)
+        model = load_model(DATA / f"{name}-0.1.skops").model
+    decisions = model.decision_function(np.array(expected["rows"]))
+    np.testing.assert_allclose(decisions, expected[name]["decisions"], rtol=1e-12, atol=1e-12)
+    assert model.strategy_ == expected[name]["strategy"]
+    assert model.get_params()["threshold"] == clone(model).threshold == threshold
+    assert type(model).__name__ in repr(model)
+    assert not {"holdout", "n_rounds", "combine"} & vars(model).keys()
+    recalibrated = model.recalibrate(np.array(expected["negatives"])).threshold_
+    assert recalibrated == pytest.approx(expected[name]["recalibrated"], rel=1e-12)
 
 
 def test_classes_are_found_where_they_are_now(saved, small):

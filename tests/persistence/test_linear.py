@@ -30,6 +30,7 @@ from persistence_cases import FRAME, FRAME_Y, KERNEL_MODELS, MODELS, NAMES, X, Y
 from taufpl import NeymanPearsonClassifier, ScoreScreen, TauFPLClassifier, TauFPLRanker
 from taufpl.exceptions import ExportError
 from taufpl.persistence import to_json, to_sql, training_summary
+from taufpl.thresholding import OutOfBootstrap
 
 FRESH, _ = rows(1000, seed=1)
 FRESH_FRAME, _ = table(1000, seed=1)
@@ -145,7 +146,9 @@ def test_scalers_are_folded_into_the_weights(steps):
 @pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC(), RidgeClassifier()])
 @pytest.mark.parametrize("pos_label", ["fraud", "fine"])
 def test_wrapped_linear_classifiers(estimator, pos_label):
-    model = guarded(make_pipeline(StandardScaler(), estimator), pos_label=pos_label, threshold="oob", n_rounds=2)
+    model = guarded(
+        make_pipeline(StandardScaler(), estimator), pos_label=pos_label, threshold=OutOfBootstrap(n_rounds=2)
+    )
     check(model.set_params(tau=0.2).fit(X, NAMES), FRESH)
 
 
@@ -153,7 +156,11 @@ def test_wrapped_linear_classifiers(estimator, pos_label):
     "model",
     [
         make_pipeline(columns(), plain()),
-        guarded(make_pipeline(columns(), LogisticRegression(max_iter=1000)), threshold="oob", n_rounds=2, delta=None),
+        guarded(
+            make_pipeline(columns(), LogisticRegression(max_iter=1000)),
+            threshold=OutOfBootstrap(n_rounds=2),
+            delta=None,
+        ),
     ],
 )
 def test_frames_with_gaps_and_categories(model):

@@ -40,6 +40,7 @@ from persistence_cases import FRAME, FRAME_Y, KERNEL_MODELS, MODELS, NAMES, X, Y
 from taufpl import TauFPLClassifier, TauFPLRanker
 from taufpl.exceptions import ExportError
 from taufpl.persistence import save_onnx, to_onnx
+from taufpl.thresholding import OutOfBootstrap
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -139,7 +140,7 @@ def test_wrapped_scorers(estimator):
 
 
 def test_means_of_rounds_of_trees():
-    check_double(guarded(HistGradientBoostingClassifier(max_iter=5), threshold="oob", n_rounds=3).fit(X, Y), X)
+    check_double(guarded(HistGradientBoostingClassifier(max_iter=5), threshold=OutOfBootstrap(n_rounds=3)).fit(X, Y), X)
 
 
 @pytest.mark.parametrize("estimator", [SVC(), IsolationForest(n_estimators=10)], ids=lambda each: type(each).__name__)
@@ -183,7 +184,11 @@ def test_ties_at_the_threshold_stay_negative_in_single_precision():
     [
         make_pipeline(columns(), plain()),
         guarded(make_pipeline(columns(), RandomForestClassifier(5, random_state=0))),
-        guarded(make_pipeline(columns(), LogisticRegression(max_iter=1000)), threshold="oob", n_rounds=2, delta=None),
+        guarded(
+            make_pipeline(columns(), LogisticRegression(max_iter=1000)),
+            threshold=OutOfBootstrap(n_rounds=2),
+            delta=None,
+        ),
     ],
     ids=["linear", "forest", "rounds"],
 )

@@ -26,6 +26,7 @@ from taufpl import NeymanPearsonClassifier, ScreeningClassifier, TauFPLClassifie
 from taufpl.exceptions import ExportError
 from taufpl.persistence import load_model, save_model, to_json, to_onnx, to_sql
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
+from taufpl.thresholding import OutOfBootstrap
 
 UNSEEN = pytest.mark.filterwarnings("ignore::taufpl.exceptions.UnseenValuesWarning")
 RNG = np.random.default_rng(0)
@@ -222,7 +223,7 @@ def test_a_rare_text_among_numbers_fails_no_fit():
     with pytest.warns(UserWarning, match=words):
         model.fit(X, y)
     several = NeymanPearsonClassifier(
-        make_pipeline(TableEncoder(), LINEAR), 0.1, threshold="oob", n_rounds=4, random_state=0
+        make_pipeline(TableEncoder(), LINEAR), 0.1, threshold=OutOfBootstrap(n_rounds=4), random_state=0
     )
     with pytest.warns(UserWarning, match=words):
         several.fit(X, y)
@@ -363,7 +364,7 @@ def models():
     y = labels_of(TABLE)
     forest = make_pipeline(TableEncoder(), RandomForestClassifier(5, max_depth=4, random_state=0))
     yield make_pipeline(TableEncoder(), LINEAR).fit(TABLE, y)
-    yield NeymanPearsonClassifier(forest, tau=0.1, threshold="oob", n_rounds=2, random_state=0).fit(TABLE, y)
+    yield NeymanPearsonClassifier(forest, tau=0.1, threshold=OutOfBootstrap(n_rounds=2), random_state=0).fit(TABLE, y)
     candidates = [forest[-1], LogisticRegression()]
     yield ScreeningClassifier(0.1, effort="fast", candidates=candidates, threshold="np", random_state=0).fit(TABLE, y)
 

@@ -12,6 +12,7 @@ from estimator_cases import ScoreItself
 from report_cases import NASTY, embedded, guarded, linear_model, screening
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.report import amount, rate, total, write_report
+from taufpl.thresholding import OutOfBootstrap
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install 'taufpl[test]'")
 
@@ -234,7 +235,7 @@ def odd_pages(folder):
     labels = np.array([NASTY + "0", NASTY + "1"], dtype=object)
     hostile = TauFPLRanker(0.02, tau_scale=9.0, pos_label=labels[1]).fit(frame, labels[Y])
     yield write_report(hostile, frame, labels[Y], folder / "hostile.html", title=NASTY + plain)
-    settings = {"threshold": "oob", "n_rounds": 4, "reg": 0.01, "tau_scale": 4.0, "random_state": 0}
+    settings = {"threshold": OutOfBootstrap(n_rounds=4), "reg": 0.01, "tau_scale": 4.0, "random_state": 0}
     yield write_report(TauFPLClassifier(0.05, **settings).fit(X, Y), X, Y, folder / "oob.html", data_is_new=False)
     yield write_report(guarded([0.01, 0.02, 0.05]), X, Y, folder / "several.html", training=(X, Y))
     few_X, few_y = screening(50, 10)

@@ -21,7 +21,7 @@ from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauF
 from taufpl.metrics import tpr_at_fpr
 from taufpl.preprocessing import DateEncoder, LevelEncoder, TableEncoder
 from taufpl.report import amount, rate, render_report
-from taufpl.thresholding import negatives_to_settle
+from taufpl.thresholding import OutOfBootstrap, negatives_to_settle
 
 X, Y = screening()
 
@@ -215,16 +215,16 @@ def test_promise_of_each_strategy():
     expected = {
         ("np", 0.05): ("guarantee", "With 95 % confidence, at most 1 in 20 harmless cases raises an alarm."),
         ("cross", 0.1): ("close", "With about 90 % confidence, at most 1 in 20"),
-        ("oob", 0.05): ("close", "not proven"),
-        ("oob", None): ("none", "No promise: aimed at 1 in 20"),
+        (OutOfBootstrap(n_rounds=3), 0.05): ("close", "not proven"),
+        (OutOfBootstrap(n_rounds=3), None): ("none", "No promise: aimed at 1 in 20"),
         ("train", 0.05): ("none", "No promise: set so that 1 in 20"),
     }
     for (threshold, delta), (kind, words) in expected.items():
-        model = TauFPLClassifier(0.05, threshold=threshold, delta=delta, n_rounds=3, **settings).fit(train_X, train_y)
+        model = TauFPLClassifier(0.05, threshold=threshold, delta=delta, **settings).fit(train_X, train_y)
         page = render_report(model, X, Y)
         assert embedded(page)["promise"] == kind
         assert words in plain(page)
-        assert ('id="rounds"' in page) == (threshold == "oob")
+        assert ('id="rounds"' in page) == (model.strategy_ == "oob")
     model.recalibrate(X, Y)  # the same classifier, now with a guarantee
     page = render_report(model, X, Y)
     assert embedded(page)["promise"] == "guarantee"
@@ -240,13 +240,14 @@ def test_ranker_promises_nothing():
 
 
 def test_rounds_on_another_scale_show_no_threshold_in_use():
-    settings = {"reg": 0.01, "tau_scale": 4.0, "random_state": 0, "n_rounds": 3}
-    model = TauFPLClassifier(0.05, threshold="oob", combine="refit", **settings).fit(X, Y)
+    settings = {"reg": 0.01, "tau_scale": 4.0, "random_state": 0}
+    model = TauFPLClassifier(0.05, threshold=OutOfBootstrap(n_rounds=3, combine="refit"), **settings).fit(X, Y)
     shown = section(render_report(model, X, Y), "rounds")
     assert "in use" not in shown
     assert shown.count("h0") == 3
     assert "in use" in section(
-        render_report(TauFPLClassifier(0.05, threshold="oob", **settings).fit(X, Y), X, Y), "rounds"
+        render_report(TauFPLClassifier(0.05, threshold=OutOfBootstrap(n_rounds=3), **settings).fit(X, Y), X, Y),
+        "rounds",
     )
 
 
@@ -345,7 +346,7 @@ def test_scorers_inside_pipelines_are_named_by_what_they_see():
 
 
 def test_mean_of_rounds_of_any_scorer():
-    options = {"threshold": "oob", "n_rounds": 2, "random_state": 0}
+    options = {"threshold": OutOfBootstrap(n_rounds=2), "random_state": 0}
     model = NeymanPearsonClassifier(make_pipeline(StandardScaler(), LogisticRegression()), 0.05, **options).fit(X, Y)
     page = render_report(model, X, Y, feature_names=["a", "b", "c"], n_examples=40)
     found = weights_of(page)

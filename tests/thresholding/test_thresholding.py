@@ -305,13 +305,17 @@ def test_np_score_rule_on_classes_apart_and_reversed():
 
 
 @pytest.mark.parametrize("rule", [TrainQuantile(0.1), OrderStatistic(0.1), NPScoreRule(0.1)])
-def test_rules_are_frozen_and_travel(rule):
+def test_rules_travel(rule):
     assert pickle.loads(pickle.dumps(rule)) == rule
-    with pytest.raises(FrozenInstanceError):
-        rule.tau = 0.2
     evidence = rule.choose(np.arange(100.0), np.arange(100.0))
     assert pickle.loads(pickle.dumps(evidence)) == evidence
     assert not replace(evidence, guaranteed=False).guaranteed
+
+
+@pytest.mark.parametrize("rule", [OrderStatistic(0.1), NPScoreRule(0.1)])
+def test_rules_are_frozen(rule):
+    with pytest.raises(FrozenInstanceError):
+        rule.tau = 0.2
 
 
 def test_rounds_know_their_spread():

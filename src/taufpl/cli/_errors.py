@@ -37,9 +37,11 @@ _OPTIONS = (
     (r",? or set insufficient='infinite'[^.]*", ""),
     (r"\bset threshold='cross' and leave order out", "give --threshold cross and no --time"),
     (r"\bset threshold='(\w+)'", r"give --threshold \1"),
+    (r"\bthreshold=HeldOut\(share=([\d.]+)\)", r"--holdout \1"),
+    (r"\(share='?([\w.]+)'?\)", r"(--holdout \1)"),
     (r"(?<![\w/.=-])restart=True\b", "--restart"),
-    (r"(?<![\w/.=-])(looks|threshold|holdout)='(\w+)'", r"--\1 \2"),
-    (r"(?<![\w/.=-])(looks|holdout)=(\d[\d.]*\d|\d)", r"--\1 \2"),
+    (r"(?<![\w/.=-])(looks|threshold)='(\w+)'", r"--\1 \2"),
+    (r"(?<![\w/.=-])looks=(\d[\d.]*\d|\d)", r"--looks \1"),
 )
 
 

@@ -46,6 +46,7 @@ from taufpl.estimators import (
     steps_within,
     watching,
 )
+from taufpl.estimators.strategies import Automatic, HeldOut, Strategy
 from taufpl.preprocessing import ColumnPlan, encoding_parts, plan_numbers, reasons_against
 from taufpl.thresholding import OTHERS, USUAL_DELTA
 
@@ -78,6 +79,14 @@ class FitOptions:
     def tolerances(self) -> float | dict[str, float]:
         """The tolerance, or those by segment."""
         return {**dict(self.tau_for), OTHERS: self.tau} if self.tau_for else self.tau
+
+    @property
+    def strategy(self) -> str | Strategy:
+        """The way to choose the threshold, with the share that is held out where it is one that holds out."""
+        if self.holdout == "auto" or self.threshold not in ("auto", "np"):
+            return self.threshold
+        held_out = HeldOut(share=self.holdout)
+        return held_out if self.threshold == "np" else Automatic(held_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +171,9 @@ def screen_for(positive: Any, options: FitOptions) -> Any:
         )
     shared = {
         "tau": options.tolerances,
-        "threshold": options.threshold,
+        "threshold": options.strategy,
         "delta": options.delta,
         "looks": options.looks,
-        "holdout": options.holdout,
         "pos_label": positive,
         "random_state": options.seed,
     }

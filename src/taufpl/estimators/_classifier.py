@@ -25,7 +25,7 @@ from taufpl.estimators._search import PaperFitter
 from taufpl.estimators._table import Table
 from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, SegmentedMixin, forget
 from taufpl.estimators.rankings import AutoFitter
-from taufpl.estimators.strategies import Outcome, Plan
+from taufpl.estimators.strategies import Outcome, Plan, Strategy, takes_earlier_parameters
 
 
 class TauFPLClassifier(SegmentedMixin, LinearScorer):
@@ -51,37 +51,29 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         Weight of the penalty of the paper's ranking, or "cv" to choose it as :class:`TauFPLRankerCV` does.
     tau_scale : "cv" or float, default="cv"
         The paper's ranking trains at tau_scale tau; 2 is the 2tau variant. "cv" chooses it together with reg.
-    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+    threshold : {"auto", "np", "cross", "oob", "train"} or strategy, default="auto"
+        How the threshold is chosen: a name, or an object with settings of its own.
+
         - "auto": "np" where there are enough negatives for a proof, and "cross", with a warning that says how many it
           would take, where there are not.
-        - "np": the order statistic that keeps P(FPR > tau) <= delta, on negatives that are held out of everything else.
-          Proven, whatever the distribution; the ranking sees fewer negatives.
-        - "cross": the model is fitted on all rows, and its false positives among them are counted and corrected by what
-          models of folds lose on negatives that they have not seen (:class:`taufpl.thresholding.CrossFitRule`). Uses
+        - "np", :class:`~taufpl.thresholding.HeldOut`: the order statistic that keeps P(FPR > tau) <= delta, on
+          negatives that are held out of everything else. Proven, whatever the distribution; the ranking sees fewer
+          negatives.
+        - "cross", :class:`~taufpl.thresholding.CrossFit`: the model is fitted on all rows, and its false positives
+          among them are counted and corrected by what models of folds lose on negatives that they have not seen. Uses
           all data. Measured rather than proven.
-        - "oob": the paper's out-of-bootstrap. In each of `n_rounds` rounds a random `train_share` of the rows trains,
-          and the rest picks a threshold by `rule`, or, with a `delta`, by the order statistic; the mean is taken.
-          Nothing is proven; with ``delta=None`` up to six of ten fits exceed the tolerance.
-        - "train": the quantile of the training negatives. Optimistic.
+        - "oob", :class:`~taufpl.thresholding.OutOfBootstrap`: the paper's out-of-bootstrap. In each of some rounds a
+          random part of the rows trains, and the rest picks a threshold by a rule, or, with a `delta`, by the order
+          statistic; the mean is taken. Nothing is proven; with ``delta=None`` up to six of ten fits exceed the
+          tolerance.
+        - "train", :class:`~taufpl.thresholding.TrainQuantile`: the quantile of the training negatives. Optimistic.
+
+        .. deprecated:: 0.2
+           `n_rounds`, `train_share`, `rule`, `combine`, `holdout` and `measure_recall` are settings of these objects
+           now. As parameters of a classifier they give a warning that says what to write, and go in 0.4.
     delta : float or None, default=0.05
-        Probability with which tau may be exceeded. None is for "oob" by `rule`, the paper's way; where "np" or
+        Probability with which tau may be exceeded. None is for "oob" by its rule, the paper's way; where "np" or
         "cross" need a value it then is 0.05.
-    n_rounds : int, default=10
-        Rounds of "oob".
-    train_share : float, default=2/3
-        Share of the rows that trains in a round of "oob".
-    rule : {"np_score", "quantile"}, default="np_score"
-        How a round of "oob" picks its threshold if `delta` is None: by the lowest max(FPR, tau)/tau - TPR, the
-        paper's choice, or as the plain quantile.
-    combine : {"mean", "refit"}, default="mean"
-        What "oob" returns: the mean of the rounds' decision functions, or a ranking fitted on all rows, with the mean
-        threshold brought to its scale.
-    holdout : "auto" or float, default="auto"
-        Share of the negatives that "np" holds out. "auto" is one half, or more where the guarantee needs more, cut to
-        the smallest number that leaves as many negatives above the threshold.
-    measure_recall : bool, default=True
-        Whether "np" estimates its recall: by up to `cv` more fits, each without some of the positives, until 1,000 of
-        them have been scored by a model that had not seen them.
     insufficient : {"raise", "infinite"}, default="raise"
         What "np" does with too few negatives: refuse, saying how many it needs, or predict nobody positive, which
         keeps the promise: with "infinite", "auto" is always "np". Of segments, those with too few negatives share a
@@ -123,7 +115,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         Minus the threshold.
     threshold_ : float
     strategy_ : str
-        What "auto" stood for: "np" or "cross"; else `threshold`.
+        The name of the strategy: what "auto" stood for, "np" or "cross", else that of `threshold`.
     evidence_ : taufpl.thresholding.Evidence
         What the threshold rests on: how many negatives, how many of them above it, whether the tolerance is guaranteed,
         the rounds of "oob", and the recall on positives that were not fitted on.
@@ -181,6 +173,7 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         "cv": [Interval(Integral, 2, None, closed="left")],
     }
 
+    @takes_earlier_parameters()
     def __init__(
         self,
         tau: float | Mapping[Any, float] = 0.01,
@@ -188,14 +181,8 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         ranking: str = "auto",
         reg: float | str = "cv",
         tau_scale: float | str = "cv",
-        threshold: str = "auto",
+        threshold: str | Strategy = "auto",
         delta: float | None = 0.05,
-        n_rounds: int = 10,
-        train_share: float = 2 / 3,
-        rule: str = "np_score",
-        combine: str = "mean",
-        holdout: float | str = "auto",
-        measure_recall: bool = True,
         insufficient: str = "raise",
         looks: int | str = 1,
         segments: Any = None,
@@ -215,12 +202,6 @@ class TauFPLClassifier(SegmentedMixin, LinearScorer):
         self.tau_scale = tau_scale
         self.threshold = threshold
         self.delta = delta
-        self.n_rounds = n_rounds
-        self.train_share = train_share
-        self.rule = rule
-        self.combine = combine
-        self.holdout = holdout
-        self.measure_recall = measure_recall
         self.insufficient = insufficient
         self.looks = looks
         self.segments = segments

@@ -49,7 +49,7 @@ from taufpl.estimators._predictions import (
 from taufpl.estimators._reading import calibration_classes, in_memory, make_table, read_units, score_table, split_labels
 from taufpl.estimators._table import Scores, score_rounding
 from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, SegmentedMixin, forget
-from taufpl.estimators.strategies import STRATEGIES, Fitter, Outcome, Plan, limits_of
+from taufpl.estimators.strategies import Automatic, Fitter, Outcome, Plan, Strategy, limits_of, takes_earlier_parameters
 from taufpl.operators import is_foreign_array, is_remote, to_numpy
 from taufpl.preprocessing import one_unseen_warning, without_unseen_warnings
 
@@ -237,13 +237,14 @@ class ScorerClassifier(SegmentedMixin, PredictionMixin, BaseEstimator):
 
     def _calibrated(self, raw: Any, X: Any, y: Any, groups: Any, plan: Plan, scorer: Any = None) -> Outcome:
         """Thresholds on the scores of rows that the scorer has not seen; scores without a scorer are not rounded."""
-        self.strategy_ = "np" if self.threshold == "auto" else self.threshold
-        if (self.threshold, self.insufficient) == ("auto", "raise") and plan.segments is None:
+        strategy = self._strategy()
+        self.strategy_ = strategy.for_fitted.name
+        if isinstance(strategy, Automatic) and self.insufficient == "raise" and plan.segments is None:
             # There is nothing to fall back on but the largest score, with a warning.
             plan = replace(plan, insufficient="largest")
         with score_table(self, raw, X, y, groups, plan) as (table, scores):
             scores = scores if scorer is None else with_model_rounding(scores, scorer)
-            chosen = STRATEGIES[self.strategy_].calibrate(scores, plan)
+            chosen = strategy.for_fitted.calibrate(scores, plan)
             return limits_of(plan, table).calibrate(table, scores, chosen)
 
     def _raw_scores(self, X: Any) -> Any:
@@ -303,20 +304,20 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         "cross" delta is the probability with which one or more of them is exceeded. `predict` and `decision_function`
         use the strictest, :meth:`decide` gives all decisions. A mapping has a tolerance for each of the `segments`, as
         in :class:`TauFPLClassifier`.
-    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+    threshold : {"auto", "np", "cross", "oob", "train"} or strategy, default="auto"
         As in :class:`TauFPLClassifier`: "np" where there are enough negatives for it, else "cross"; negatives that are
         held out, with a guarantee, or an error where they are too few; cross-fitting; the paper's out-of-bootstrap;
         the training quantile.
     delta : float or None, default=0.05
-        Probability with which tau may be exceeded. None is for "oob" by `rule`; where "np" or "cross" need a value it
-        then is 0.05.
+        Probability with which tau may be exceeded. None is for "oob" by its rule; where "np" or "cross" need a value
+        it then is 0.05.
     cv : int or "prefit", default=5
         Folds of "cross", and of the recall of "np". With "prefit", or with an estimator in
         :class:`sklearn.frozen.FrozenEstimator`, the estimator is taken as it is and all negatives given to `fit` choose
         the threshold: not those that it was fitted on.
     n_jobs : int or None, default=None
         Folds and rounds that are fitted at the same time, in processes; None is 1, -1 all cores.
-    n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks, random_state, verbose
+    insufficient, looks, random_state, verbose
         As in :class:`TauFPLClassifier`. "np" fits the estimator once, and up to `cv` more times to measure the recall.
     segments : str, int, callable or None, default=None
         Limits by segment, as in :class:`TauFPLClassifier`.
@@ -331,12 +332,12 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
     estimator_ : estimator
         The fitted scorer; the first of `estimators_`.
     estimators_ : list of estimators
-        The scorers whose mean score counts: several after "oob" with ``combine="mean"``, else one.
+        The scorers whose mean score counts: several after "oob" that takes their mean, else one.
     threshold_ : float
         On the scorer's own scale; with several tolerances that of the strictest.
     thresholds_ : ndarray of shape (n_taus,)
     strategy_ : str
-        What "auto" stood for: "np" or "cross"; else `threshold`.
+        The name of the strategy: what "auto" stood for, "np" or "cross", else that of `threshold`.
     evidence_ : Evidence, or tuple of Evidence with several tolerances
     threshold_history_, sequences_
         As in :class:`TauFPLClassifier`.
@@ -376,20 +377,15 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         "pos_label": "no_validation",
     }
 
+    @takes_earlier_parameters()
     def __init__(
         self,
         estimator: Any,
         tau: float | ArrayLike | Mapping[Any, float] = 0.01,
         *,
-        threshold: str = "auto",
+        threshold: str | Strategy = "auto",
         delta: float | None = 0.05,
         cv: int | str = 5,
-        n_rounds: int = 10,
-        train_share: float = 2 / 3,
-        rule: str = "np_score",
-        combine: str = "mean",
-        holdout: float | str = "auto",
-        measure_recall: bool = True,
         insufficient: str = "raise",
         looks: int | str = 1,
         segments: Any = None,
@@ -403,12 +399,6 @@ class NeymanPearsonClassifier(MetaEstimatorMixin, ScorerClassifier):
         self.threshold = threshold
         self.delta = delta
         self.cv = cv
-        self.n_rounds = n_rounds
-        self.train_share = train_share
-        self.rule = rule
-        self.combine = combine
-        self.holdout = holdout
-        self.measure_recall = measure_recall
         self.insufficient = insufficient
         self.looks = looks
         self.segments = segments

@@ -20,6 +20,7 @@ from taufpl.estimators._predictions import indexed
 from taufpl.estimators._reading import in_memory, make_table, read_units, split_labels
 from taufpl.estimators._stack import StackedScorer, Standing, leaderboard_frame, ranked
 from taufpl.estimators._thresholded import SEGMENT_CONSTRAINT, THRESHOLD_CONSTRAINTS, forget
+from taufpl.estimators.strategies import Strategy, takes_earlier_parameters
 from taufpl.operators import is_foreign_array
 from taufpl.thresholding import Evidence, SegmentThresholds, shown_names, top_threshold
 
@@ -155,7 +156,7 @@ class ScreeningClassifier(ScorerClassifier):
         :class:`TauFPLClassifier`.
     delta : float, default=0.05
         Probability with which tau may be exceeded.
-    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+    threshold : {"auto", "np", "cross", "oob", "train"} or strategy, default="auto"
         As in :class:`TauFPLClassifier`: "np", held-out negatives with a guarantee, where there are enough of them, else
         "cross", for which the whole stack is fitted anew without each of `cv` folds.
     effort : {"fast", "normal", "best"}, default="normal"
@@ -168,7 +169,7 @@ class ScreeningClassifier(ScorerClassifier):
         and 1.
     cv : int, default=5
         Folds of "cross".
-    holdout, insufficient, looks
+    insufficient, looks
         As in :class:`TauFPLClassifier`.
     segments : str, int, callable or None, default=None
         Limits by segment, as in :class:`TauFPLClassifier`. A column of segments is a feature too; where it should not
@@ -195,7 +196,7 @@ class ScreeningClassifier(ScorerClassifier):
         Recall that is lost at the threshold where a column's values are those of random rows; on rows that the models
         have not seen. Not there for sparse matrices with more than 2,000 columns, remote rows, and a single positive.
     estimator_ : StackedScorer
-        The fitted scorer; after "oob" the first of ten, whose leaderboard and importances are told.
+        The fitted scorer; after "oob" the first of ten, say, whose leaderboard and importances are told.
     segments_, thresholds_, strategy_, fpr_estimate_, fpr_upper_bound_, threshold_history_, sequences_, classes_, \
 n_features_in_, feature_names_in_
         As in :class:`NeymanPearsonClassifier`.
@@ -215,7 +216,7 @@ n_features_in_, feature_names_in_
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{
             name: THRESHOLD_CONSTRAINTS[name]
-            for name in ("threshold", "holdout", "insufficient", "looks", "random_state", "n_jobs", "verbose")
+            for name in ("threshold", "insufficient", "looks", "random_state", "n_jobs", "verbose")
         },
         **{name: StackedScorer._parameter_constraints[name] for name in ("effort", "candidates")},
         "tau": [Interval(Real, 0, 1, closed="neither"), "array-like", Mapping],
@@ -224,22 +225,17 @@ n_features_in_, feature_names_in_
         "cv": [Interval(Integral, 2, None, closed="left")],
         "pos_label": "no_validation",
     }
-    # What a plan asks for "oob": rounds and shares as in the paper; with a delta, the rule goes unused.
-    n_rounds = 10
-    train_share = 2 / 3
-    rule = "np_score"
-    combine = "mean"
 
+    @takes_earlier_parameters("holdout")
     def __init__(
         self,
         tau: float | ArrayLike | Mapping[Any, float] = 0.01,
         *,
         delta: float = 0.05,
-        threshold: str = "auto",
+        threshold: str | Strategy = "auto",
         effort: str = "normal",
         candidates: Any = "auto",
         cv: int = 5,
-        holdout: float | str = "auto",
         insufficient: str = "raise",
         looks: int | str = 1,
         segments: Any = None,
@@ -254,7 +250,6 @@ n_features_in_, feature_names_in_
         self.effort = effort
         self.candidates = candidates
         self.cv = cv
-        self.holdout = holdout
         self.insufficient = insufficient
         self.looks = looks
         self.segments = segments

@@ -44,13 +44,14 @@ from taufpl.estimators._table import Table
 from taufpl.estimators.strategies import (
     STRATEGIES,
     Fitter,
+    HeldOut,
     Outcome,
     Plan,
     Strategy,
     check_segment_strategy,
-    choose_strategy,
-    hold_out_rows,
     limits_of,
+    strategy_of,
+    without_earlier_parameters,
 )
 from taufpl.exceptions import TooFewNegativesWarning, UnseenSegmentWarning
 from taufpl.operators import ignoring, is_remote, to_numpy
@@ -114,14 +115,8 @@ def check_restart(looks: int | str, restart: bool) -> None:
 
 
 THRESHOLD_CONSTRAINTS: dict[str, list[Any]] = {
-    "threshold": [StrOptions({"auto", *STRATEGIES})],
+    "threshold": [StrOptions({"auto", *STRATEGIES}), Strategy],
     "delta": [Interval(Real, 0, 1, closed="neither"), None],
-    "n_rounds": [Interval(Integral, 1, None, closed="left")],
-    "train_share": [Interval(Real, 0, 1, closed="neither")],
-    "rule": [StrOptions({"np_score", "quantile"})],
-    "combine": [StrOptions({"mean", "refit"})],
-    "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
-    "measure_recall": ["boolean"],
     "insufficient": [StrOptions({"raise", "infinite"})],
     "looks": LOOKS_CONSTRAINT,
     "random_state": ["random_state"],
@@ -143,14 +138,8 @@ class ThresholdedMixin(ABC):
     cv: Any
     pos_label: Any
     classes_: Array
-    threshold: str
+    threshold: str | Strategy
     delta: float | None
-    n_rounds: int
-    train_share: float
-    rule: str
-    combine: str
-    holdout: float | str
-    measure_recall: bool = True  # models of older files do not say
     insufficient: Any
     looks: int | str = 1  # models of older files do not say
     random_state: Any
@@ -163,6 +152,9 @@ class ThresholdedMixin(ABC):
     # The precision of the rows that chose the threshold; None where another one does no harm.
     _precision: Array | None = None
     sequences_: tuple[NegativeSequence, ...] = ()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(without_earlier_parameters(state))  # type: ignore[misc]
 
     @property
     def _sign(self) -> float:
@@ -224,7 +216,8 @@ class ThresholdedMixin(ABC):
         plan = self._plan(segments)
         units = read_units(groups, order, len(y), plan.segment_codes)
         table = ArrayTable(None, kept[labels.positive_rows], kept[labels.negative_rows], units)
-        if not STRATEGIES[choose_strategy(self.threshold, table, plan, warns=False)].holds_out:
+        strategy = self._strategy().for_rows(table, plan, warns=False)
+        if not isinstance(strategy, HeldOut):
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
@@ -232,7 +225,7 @@ class ThresholdedMixin(ABC):
                 "divides the rows anew. Set random_state=0, say."
             )
         has_positives = self._learns_from_positives()
-        with hold_out_rows(table, plan, needs_positives=has_positives) as (train, _, _):
+        with strategy.divide(table, plan, needs_positives=has_positives) as (train, _, _):
             rows: RowIndices = train.rows if has_positives else train.negatives().rows
             return rows
 
@@ -279,16 +272,10 @@ class ThresholdedMixin(ABC):
     def _whole_delta_plan(self, segments: RowSegments | None = None) -> Plan:
         """The plan with the whole of delta."""
         if segments is not None:
-            check_segment_strategy(self.threshold)
+            check_segment_strategy(self._strategy())
         return Plan(
             self._taus(),
             self.delta,
-            self.n_rounds,
-            self.train_share,
-            self.rule,
-            self.combine,
-            self.holdout,
-            bool(self.measure_recall),
             5 if isinstance(self.cv, str) else int(self.cv),
             self.insufficient,
             int(check_random_state(self.random_state).randint(2**31 - 1)),
@@ -296,14 +283,14 @@ class ThresholdedMixin(ABC):
         )
 
     def _strategy(self) -> Strategy:
-        """The strategy of fitted scorers, and of what is promised."""
-        return STRATEGIES["np" if self.threshold == "auto" else self.threshold]
+        """The strategy that `threshold` names or is."""
+        return strategy_of(self.threshold)
 
     def _run_strategy(self, fitter: Fitter, table: Table, plan: Plan) -> Outcome:
         """Divide the rows, fit, and choose the threshold."""
         forget(self, "_steps_divided")
-        self.strategy_ = choose_strategy(self.threshold, table, plan)
-        strategy = STRATEGIES[self.strategy_]
+        strategy = self._strategy().for_rows(table, plan)
+        self.strategy_ = strategy.name
         table = table.with_copies() if strategy.promises(plan) else table
         with printing(self.verbose):
             outcome = strategy.run(fitter, table, plan)

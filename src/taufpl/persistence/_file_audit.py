@@ -36,6 +36,7 @@ _OWN = {
         estimators.TauFPLClassifier,
         estimators.TauFPLRanker,
         estimators.TauFPLRankerCV,
+        estimators.strategies.Automatic,
         kernels.PivotedCholeskyFeatures,
         metrics.ToleranceScorer,
         preprocessing.ColumnPlan,
@@ -43,11 +44,15 @@ _OWN = {
         preprocessing.LevelEncoder,
         preprocessing.TableEncoder,
         solvers.Record,
+        thresholding.CrossFit,
         thresholding.Evidence,
+        thresholding.HeldOut,
         thresholding.NegativeSequence,
+        thresholding.OutOfBootstrap,
         thresholding.Rounds,
         thresholding.SegmentThresholds,
         thresholding.ThresholdRecord,
+        thresholding.TrainQuantile,
     )
 }
 _OWN_NAMES = frozenset(f"{module}.{name}" for name, module in _OWN.items())

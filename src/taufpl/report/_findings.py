@@ -236,7 +236,8 @@ class Findings:
         rounds, final = self.evidence.rounds, self.rows.final
         numbers, _, mean, spread = finite_rounds(rounds.thresholds)
         # A model that was fitted anew on all rows has another scale than those of the rounds.
-        in_use = self.rows.threshold if getattr(final, "combine", "mean") == "mean" else np.inf
+        is_refit = getattr(getattr(final, "threshold", None), "combine", "mean") == "refit"
+        in_use = np.inf if is_refit else self.rows.threshold
         threshold = _finite(in_use)
         return {
             "picture": _pictures.rounds(rounds.thresholds, threshold) if numbers.size else None,

@@ -33,13 +33,14 @@ from taufpl.thresholding._rules import (
     JointOrderStatistic,
     NPScoreRule,
     OrderStatistic,
+    PlainQuantile as PlainQuantile,
     ThresholdRule,
-    TrainQuantile,
     no_alarms as no_alarms,
 )
 from taufpl.thresholding._sample import (
     ArraySample,
     Sample,
+    ScoresLike as ScoresLike,
     TopSample,
     as_sample as as_sample,
     share_above,
@@ -81,13 +82,16 @@ __all__ = [
     "USUAL_DELTA",
     "ArraySample",
     "BlockSample",
+    "CrossFit",
     "CrossFitRule",
     "Evidence",
+    "HeldOut",
     "JointOrderStatistic",
     "LevelRates",
     "NPScoreRule",
     "NegativeSequence",
     "OrderStatistic",
+    "OutOfBootstrap",
     "Rounds",
     "Sample",
     "SegmentOrderStatistics",
@@ -113,4 +117,11 @@ __all__ = [
     "top_threshold",
 ]
 
-__getattr__ = on_demand(__name__, {"taufpl.thresholding.remote": ["BlockSample"]})
+# Strategies divide tables and fit models: a layer above this one has them, and is loaded when one is asked for.
+__getattr__ = on_demand(
+    __name__,
+    {
+        "taufpl.thresholding.remote": ["BlockSample"],
+        "taufpl.estimators.strategies": ["CrossFit", "HeldOut", "OutOfBootstrap", "TrainQuantile"],
+    },
+)

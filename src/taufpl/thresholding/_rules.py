@@ -31,28 +31,8 @@ class ThresholdRule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TrainQuantile:
-    """The plain quantile (Proposition 1 of the paper): at most a share tau of the given negatives above it.
-
-    ::
-
-        t = s_[k],   k = floor(tau n) + 1,   s_[1] >= s_[2] >= ... >= s_[n]
-
-    It holds the tolerance on the negatives that it was given. On new ones it exceeds it about every other time, even
-    if the scorer never saw the given ones, and more often if it did.
-
-    Parameters
-    ----------
-    tau : float
-        Tolerance, at least 0 and below 1.
-
-    Examples
-    --------
-    >>> from taufpl.thresholding import TrainQuantile
-    >>> evidence = TrainQuantile(tau=0.25).choose([0.1, 0.9, 0.3, 0.5])
-    >>> evidence.threshold, evidence.fpr_estimate, evidence.guaranteed
-    (0.5, 0.25, False)
-    """
+class PlainQuantile:
+    """The rule of `TrainQuantile`: at most a share tau of the given negatives above the threshold."""
 
     tau: float
 

@@ -17,7 +17,7 @@ from taufpl.kernels import make_kernel
 from taufpl.metrics import tpr_at_fpr
 from taufpl.persistence import load_model, save_model, to_json, to_onnx
 from taufpl.report import render_report
-from taufpl.thresholding import OrderStatistic
+from taufpl.thresholding import HeldOut, OrderStatistic, OutOfBootstrap
 
 MOONS = CASES["moons"]
 X, Y = draw(MOONS, 900, 300, seed=7)
@@ -27,10 +27,15 @@ FIXED = {"gamma": 2.0, "reg": 1e-3, "random_state": 0}
 
 @pytest.mark.parametrize(
     "threshold",
-    ["cross", "np", pytest.param("oob", marks=pytest.mark.slow), pytest.param("train", marks=pytest.mark.slow)],
+    [
+        "cross",
+        "np",
+        pytest.param(OutOfBootstrap(n_rounds=3), marks=pytest.mark.slow),
+        pytest.param("train", marks=pytest.mark.slow),
+    ],
 )
 def test_decisions_are_scores_above_the_threshold(threshold):
-    model = KernelTauFPLClassifier(0.05, threshold=threshold, n_rounds=3, **FIXED).fit(X, Y)
+    model = KernelTauFPLClassifier(0.05, threshold=threshold, **FIXED).fit(X, Y)
     scores = rbf_kernel(NEW, model.support_vectors_, gamma=2.0) @ model.dual_coef_[0]
     np.testing.assert_allclose(model.decision_function(NEW), scores - model.threshold_, atol=1e-7)
     np.testing.assert_array_equal(model.predict(NEW), (model.decision_function(NEW) > 0).astype(int))
@@ -45,8 +50,7 @@ def test_decisions_are_scores_above_the_threshold(threshold):
 def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
     """Other held-out negatives, which score the same, change nothing of the ranking: gamma and landmarks included."""
     settings = {
-        "threshold": "np",
-        "holdout": 0.5,
+        "threshold": HeldOut(share=0.5),
         "gamma": "median",
         "reg": 1e-3,
         "n_components": 50,
@@ -68,7 +72,7 @@ def test_np_takes_the_order_statistic_of_negatives_that_nothing_else_has_seen():
 
 
 def test_a_search_for_np_looks_at_no_held_out_negative():
-    settings = {"threshold": "np", "holdout": 0.5, "regs": [1e-1, 1e-3], "cv": 2, "n_components": 30, "random_state": 0}
+    settings = {"threshold": HeldOut(share=0.5), "regs": [1e-1, 1e-3], "cv": 2, "n_components": 30, "random_state": 0}
     model = KernelTauFPLClassifier(0.05, **settings)
     held = np.setdiff1d(np.arange(Y.size), model.training_rows(Y))
     assert held.size == 450
@@ -144,7 +148,7 @@ def test_a_precomputed_kernel_is_cut_as_the_rows_are():
 
 def test_the_mean_of_rounds_is_one_expansion():
     """Each is the ranking of its rows alone, as wrapped estimators are fitted on the same rows."""
-    rounds = {"threshold": "oob", "delta": None, "n_rounds": 3, "random_state": 0}
+    rounds = {"threshold": OutOfBootstrap(n_rounds=3), "delta": None, "random_state": 0}
     model = KernelTauFPLClassifier(0.05, gamma=2.0, reg=1e-3, tau_scale=1.0, tol=1e-9, **rounds).fit(X, Y)
     alone = NeymanPearsonClassifier(KernelTauFPLRanker(0.05, 1e-3, gamma=2.0, tol=1e-9), 0.05, **rounds).fit(X, Y)
     assert len(alone.estimators_) == 3
@@ -180,7 +184,8 @@ def test_the_search_looks_at_a_part_of_many_rows(monkeypatch, tau, n_positive, n
 @pytest.mark.slow
 def test_rounds_in_processes_are_reported_as_those_that_follow_each_other():
     alone, beside = (
-        KernelTauFPLClassifier(0.05, threshold="oob", n_rounds=3, n_jobs=n_jobs, **FIXED).fit(X, Y) for n_jobs in (1, 2)
+        KernelTauFPLClassifier(0.05, threshold=OutOfBootstrap(n_rounds=3), n_jobs=n_jobs, **FIXED).fit(X, Y)
+        for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(beside.dual_coef_, alone.dual_coef_)
     assert (beside.kernel_gap_, beside.n_components_) == (alone.kernel_gap_, alone.n_components_)

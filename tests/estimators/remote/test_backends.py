@@ -11,17 +11,18 @@ import backend_cases as cases
 from taufpl import NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker, TauFPLRankerCV
 from taufpl.baselines import TopPush
 from taufpl.solvers import Newton
+from taufpl.thresholding import OutOfBootstrap
 
 TAU, REG, TOL = 0.1, 0.1, 1e-6
 X, Y = cases.rows()
 NEW, _ = cases.rows(seed=1)
-PAPER = {"ranking": "paper", "reg": REG, "tau_scale": 1.0, "tol": TOL, "cv": 2, "n_rounds": 2, "random_state": 0}
+PAPER = {"ranking": "paper", "reg": REG, "tau_scale": 1.0, "tol": TOL, "cv": 2, "random_state": 0}
 ESTIMATORS = {
     "ranker": TauFPLRanker(TAU, REG, tol=TOL),
     "ranker cv": TauFPLRankerCV(TAU, regs=[1.0, 0.1], cv=2, max_extensions=0, tol=TOL, cv_tol=1e-7),
     "np": TauFPLClassifier(TAU, threshold="np", **PAPER),
     "cross": TauFPLClassifier(TAU, threshold="cross", **PAPER),
-    "oob": TauFPLClassifier(TAU, threshold="oob", delta=None, **PAPER),
+    "oob": TauFPLClassifier(TAU, threshold=OutOfBootstrap(n_rounds=2), delta=None, **PAPER),
     "train": TauFPLClassifier(TAU, threshold="train", **PAPER),
     "np of a ranker": NeymanPearsonClassifier(TauFPLRanker(TAU, REG, tol=TOL), TAU, random_state=0),
     "top push": TopPush(REG, tol=TOL),

@@ -33,6 +33,7 @@ from taufpl import NeymanPearsonClassifier, ScreeningClassifier
 from taufpl.estimators import EFFORTS
 from taufpl.exceptions import LostWorkerError
 from taufpl.persistence import load_model, save_model
+from taufpl.thresholding import HeldOut, OutOfBootstrap
 
 TAU, DELTA = 0.05, 0.1
 XGB = {"n_estimators": 15, "max_depth": 3, "random_state": 0}
@@ -71,7 +72,7 @@ def chunked(X, size=1000):
 
 
 def screen(model, **options):
-    settings = {"threshold": "np", "delta": DELTA, "random_state": 0, "measure_recall": False, **options}
+    settings = {"threshold": HeldOut(measure_recall=False), "delta": DELTA, "random_state": 0, **options}
     return NeymanPearsonClassifier(model, TAU, **settings)
 
 
@@ -155,7 +156,7 @@ def test_frames_keep_names_and_missing_values(client, pair, tmp_path):
     X, y = rows()
     X[::7, 3] = np.nan
     frame = pd.DataFrame(X, columns=list("abcd"))
-    found = screen(model, measure_recall=True, cv=2).fit(dd.from_pandas(frame, npartitions=5), pd.Series(y))
+    found = screen(model, threshold="np", cv=2).fit(dd.from_pandas(frame, npartitions=5), pd.Series(y))
     assert list(found.feature_names_in_) == list("abcd")
     assert 0.3 < found.evidence_.tpr_estimate < 1
     expected = found.decision_function(dd.from_pandas(frame, npartitions=3)).compute()
@@ -172,7 +173,7 @@ def test_sparse_chunks_and_rounds(client, pair):
     X, y = rows()
     X[np.abs(X) < 0.3] = 0.0
     chunks = chunked(X).map_blocks(sparse.csr_matrix, dtype=float)
-    found = screen(model, threshold="oob", n_rounds=2).fit(chunks, y)
+    found = screen(model, threshold=OutOfBootstrap(n_rounds=2)).fit(chunks, y)
     assert len(found.estimators_) == 2
     scores = found.decision_function(sparse.csr_matrix(X))
     assert np.mean(scores[y == 1] > 0) > 0.5

@@ -31,12 +31,12 @@ from taufpl import (
 from taufpl.estimators import SolverChoice, _search
 from taufpl.estimators._search import PaperFitter
 from taufpl.estimators.remote import BlockTable
-from taufpl.estimators.remote._table import HeldOut
-from taufpl.estimators.strategies import STRATEGIES, Plan
+from taufpl.estimators.remote._table import HeldOutRows
+from taufpl.estimators.strategies import Plan
 from taufpl.exceptions import RankingCollapseWarning
 from taufpl.operators import LocalBlocks
 from taufpl.persistence import load_model, save_model
-from taufpl.thresholding import OrderStatistic
+from taufpl.thresholding import HeldOut, OrderStatistic, OutOfBootstrap
 
 X, Y = cases.rows()
 PAPER = {"ranking": "paper", "reg": 0.1, "tau_scale": 1.0}
@@ -72,8 +72,8 @@ def test_the_guarantee_holds_in_blocks():
     fpr = []
     for seed in range(n_trials):
         rows, y = two_clouds(m=10, n=50, d=2, shift=2.0, seed=seed)
-        plan = Plan((tau,), delta, holdout=0.5, measure_recall=False, seed=seed)
-        found = STRATEGIES["np"].run(fitter(tau), in_blocks(rows, y, (20, 45)), plan)
+        plan = Plan((tau,), delta, seed=seed)
+        found = HeldOut(share=0.5, measure_recall=False).run(fitter(tau), in_blocks(rows, y, (20, 45)), plan)
         coef = found.models[0].coef
         standard = found.evidence[0].threshold / np.linalg.norm(coef)
         fpr.append(float(ndtr(-standard)))
@@ -84,17 +84,17 @@ def test_the_guarantee_holds_in_blocks():
 
 def test_negatives_that_are_held_out_never_reach_the_fit():
     table = in_blocks(X, Y)
-    plan = Plan((0.1,), 0.05, holdout=0.5, measure_recall=False, seed=3)
+    plan = Plan((0.1,), 0.05, seed=3)
     n = table.n_negative
-    coded = table.blocks.fork(table.assign(HeldOut.draw((n // 2, 0), table.sizes, plan.seed)))
+    coded = table.blocks.fork(table.assign(HeldOutRows.draw((n // 2, 0), table.sizes, plan.seed)))
     codes = np.concatenate(coded.gather(lambda block, state: state["part"]))
     held_out = codes == 1
     assert held_out.sum() == n // 2
     assert not held_out[Y == 1].any()
-    found = STRATEGIES["np"].run(fitter(), table, plan)
+    found = HeldOut(share=0.5, measure_recall=False).run(fitter(), table, plan)
     moved = X.copy()
     moved[held_out] = 1e3 * np.random.default_rng(0).normal(size=(held_out.sum(), X.shape[1]))
-    other = STRATEGIES["np"].run(fitter(), in_blocks(moved, Y), plan)
+    other = HeldOut(share=0.5, measure_recall=False).run(fitter(), in_blocks(moved, Y), plan)
     np.testing.assert_array_equal(found.models[0].coef, other.models[0].coef)
     assert found.evidence[0].threshold != other.evidence[0].threshold
     # The rule in memory, on the scores of just these rows.
@@ -114,7 +114,7 @@ def test_the_seed_decides_and_the_cut_into_chunks_does_too():
 @pytest.mark.parametrize("combine", ["mean", "refit"])
 def test_out_of_bootstrap(rule, combine):
     model = TauFPLClassifier(
-        0.1, threshold="oob", delta=None, rule=rule, combine=combine, n_rounds=5, random_state=0, **PAPER
+        0.1, threshold=OutOfBootstrap(n_rounds=5, rule=rule, combine=combine), delta=None, random_state=0, **PAPER
     )
     blocks, memory = clone(model).fit(tensor(X), Y), clone(model).fit(X, Y)
     assert len(blocks.evidence_.rounds) == 5

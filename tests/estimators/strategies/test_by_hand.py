@@ -9,20 +9,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from taufpl import NeymanPearsonClassifier
 from taufpl.estimators.strategies import (
     STRATEGIES,
+    Automatic,
     Plan,
     check_segment_strategy,
-    choose_strategy,
     held_out_size,
     most_held_out,
     span_of,
+    strategy_of,
 )
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
     ArraySample,
     CrossFitRule,
+    HeldOut,
     NegativeSequence,
     NPScoreRule,
     OrderStatistic,
+    OutOfBootstrap,
     TrainQuantile,
     fpr_upper_bound,
     negatives_needed,
@@ -101,16 +104,16 @@ def test_cross_is_its_rule_on_all_scores(rows, is_linear):
 
 @pytest.mark.parametrize("combine", ["mean", "refit"])
 @pytest.mark.parametrize(
-    ("settings", "rule"),
+    ("delta", "name", "rule"),
     [
-        ({"delta": None, "rule": "np_score"}, NPScoreRule),
-        ({"delta": None, "rule": "quantile"}, TrainQuantile),
-        ({"delta": 0.2}, lambda tau: OrderStatistic(tau, 0.2)),
+        (None, "np_score", NPScoreRule),
+        (None, "quantile", TrainQuantile),
+        (0.2, "np_score", lambda tau: OrderStatistic(tau, 0.2)),
     ],
 )
-def test_rounds_are_counted_row_by_row(rows, settings, rule, combine):
+def test_rounds_are_counted_row_by_row(rows, delta, name, rule, combine):
     X, y = rows
-    model, fits = fit(rows, threshold="oob", n_rounds=6, train_share=0.6, combine=combine, **settings)
+    model, fits = fit(rows, threshold=OutOfBootstrap(6, train_share=0.6, rule=name, combine=combine), delta=delta)
     rounds = [each for each in fits if each.rows.size < y.size]
     assert [each.rows.size for each in rounds] == [264] * 6
     assert len(fits) == 6 + (combine == "refit")
@@ -128,9 +131,9 @@ def test_rounds_are_counted_row_by_row(rows, settings, rule, combine):
         np.testing.assert_allclose(found.rounds.thresholds, thresholds, rtol=3e-6, atol=3e-6)
         n_false, n = np.sum(totals[y == 0] > 0), np.sum(times[y == 0] > 0)
         assert (found.n_false_positive, found.n_negative, found.fpr_estimate) == (n_false, n, n_false / n)
-        assert found.fpr_upper_bound == fpr_upper_bound(n_false, n, settings["delta"] or 0.05)
+        assert found.fpr_upper_bound == fpr_upper_bound(n_false, n, delta or 0.05)
         assert (found.n_true_positive, found.n_positive) == (np.sum(totals[y == 1] > 0), np.sum(times[y == 1] > 0))
-        assert (found.delta, found.rank, found.guaranteed) == (settings["delta"], None, False)
+        assert (found.delta, found.rank, found.guaranteed) == (delta, None, False)
         if combine == "mean":
             expected = np.mean(thresholds)
         else:
@@ -183,49 +186,51 @@ def test_recall_of_np_is_counted_at_the_same_rank_of_each_fold(rows):
 @pytest.mark.parametrize("holdout", ["auto", 0.5, 0.9])
 @pytest.mark.parametrize(("tau", "needed"), [(0.05, 59), (0.5, 5)])
 def test_auto_is_np_where_a_proof_leaves_enough_to_learn_from(holdout, tau, needed):
-    plan, share = Plan((tau,), holdout=holdout), 0.8 if holdout == "auto" else holdout
+    plan, share = Plan((tau,)), 0.8 if holdout == "auto" else holdout
+    automatic = Automatic(HeldOut(holdout))
     chosen = []
     for n in range(1, 200):
         table = SimpleNamespace(n_negative_units=n, is_ordered=False)
         is_proven = n - 10 >= needed and share * n >= needed - 1e-9
-        assert choose_strategy("auto", table, plan, warns=False) == ("np" if is_proven else "cross")
+        assert automatic.for_rows(table, plan, warns=False).name == ("np" if is_proven else "cross")
         assert (most_held_out(n, holdout) >= needed) == is_proven
         chosen.append(is_proven)
     assert len(set(chosen)) == 2
     few = SimpleNamespace(n_negative_units=9, is_ordered=True)
     with pytest.warns(TooFewNegativesWarning, match="does not respect the order.*and leave order out"):
-        assert choose_strategy("auto", few, plan) == "cross"
+        assert automatic.for_rows(few, plan).name == "cross"
     few.is_ordered = False
     with pytest.warns(TooFewNegativesWarning, match=r"there are 9\. .* not proven\. Collect .*'cross' to accept"):
-        assert choose_strategy("auto", few, plan) == "cross"
-    assert choose_strategy("auto", few, Plan((tau,), insufficient="infinite")) == "np"
+        assert automatic.for_rows(few, plan).name == "cross"
+    assert automatic.for_rows(few, Plan((tau,), insufficient="infinite")) is automatic.held_out
 
 
 def test_strategies_by_name():
     table = SimpleNamespace(n_negative_units=1000, is_ordered=True)
-    assert choose_strategy("np", table, Plan((0.1,))) == choose_strategy("auto", table, Plan((0.1,))) == "np"
+    plan = Plan((0.1,))
+    assert [strategy_of(name).for_rows(table, plan).name for name in ("np", "auto")] == ["np", "np"]
     for name in ("cross", "oob", "train"):
         with pytest.raises(ValueError, match=f"order is for threshold='np'.* got threshold='{name}'"):
-            choose_strategy(name, table, Plan((0.1,)))
+            strategy_of(name).for_rows(table, plan)
         table.is_ordered = False
-        assert choose_strategy(name, table, Plan((0.1,))) == name
+        assert strategy_of(name).for_rows(table, plan).name == name
         table.is_ordered = True
         with pytest.raises(ValueError, match="has no limits by segment"):
-            check_segment_strategy(name)
-    check_segment_strategy("auto")
-    check_segment_strategy("np")
-    assert [name for name, each in STRATEGIES.items() if each.promises(Plan((0.1,)))] == ["np", "cross", "oob"]
-    assert [name for name, each in STRATEGIES.items() if each.promises(Plan((0.1,), delta=None))] == ["np", "cross"]
+            check_segment_strategy(strategy_of(name))
+    check_segment_strategy(strategy_of("auto"))
+    check_segment_strategy(strategy_of("np"))
+    assert [name for name, each in STRATEGIES.items() if each().promises(plan)] == ["np", "cross", "oob"]
+    assert [name for name, each in STRATEGIES.items() if each().promises(Plan((0.1,), delta=None))] == ["np", "cross"]
 
 
 def test_fitted_scorers_get_the_rule_of_a_strategy_that_promises_nothing():
     rng = np.random.default_rng(1)
     scores = SimpleNamespace(positive=ArraySample(rng.normal(1, 1, 50)), negative=ArraySample(rng.normal(size=100)))
-    assert STRATEGIES["np"].calibrate(scores, Plan(TAUS)) is STRATEGIES["oob"].calibrate(scores, Plan(TAUS)) is None
+    assert HeldOut().calibrate(scores, Plan(TAUS)) is OutOfBootstrap().calibrate(scores, Plan(TAUS)) is None
     for name, rule in (("np_score", NPScoreRule), ("quantile", TrainQuantile)):
-        found = STRATEGIES["oob"].calibrate(scores, Plan(TAUS, delta=None, rule=name))
+        found = OutOfBootstrap(rule=name).calibrate(scores, Plan(TAUS, delta=None))
         assert found == tuple(rule(tau).choose(scores.negative, scores.positive) for tau in TAUS)
-    found = STRATEGIES["train"].calibrate(scores, Plan(TAUS, rule="np_score"))
+    found = TrainQuantile().calibrate(scores, Plan(TAUS))
     assert found == tuple(TrainQuantile(tau).choose(scores.negative) for tau in TAUS)
 
 
@@ -239,11 +244,11 @@ def test_spans_of_scores():
 
 @pytest.mark.parametrize("n", [2, 3, 59, 117, 118, 119, 130, 1000])
 def test_sizes_that_are_held_out(n):
-    def sizes(**settings):
-        return held_out_size(n, Plan((0.05,), **settings))
+    def sizes(share="auto", **settings):
+        return held_out_size(n, Plan((0.05,), **settings), share)
 
     for share in (0.001, 0.3, 0.999):
-        assert sizes(holdout=share) == min(max(round(share * n), 1), n - 1)
+        assert sizes(share) == min(max(round(share * n), 1), n - 1)
     # Where more negatives will follow, one half, or what the first threshold takes.
     needed = sequence_negatives_needed(0.05, 0.05)
     assert sizes(sequences=()) == max(1, min(max(round(n / 2), needed), n - 1))

@@ -14,7 +14,7 @@ from estimator_cases import two_clouds
 from taufpl import KernelTauFPLClassifier, NeymanPearsonClassifier, TauFPLClassifier, TauFPLRanker
 from taufpl.estimators.strategies import Plan, held_out_size, snapped
 from taufpl.exceptions import TooFewNegativesWarning
-from taufpl.thresholding import simultaneous_ranks
+from taufpl.thresholding import HeldOut, simultaneous_ranks
 
 
 @cache
@@ -58,12 +58,12 @@ def test_several_tolerances_keep_what_they_had():
 
 
 def test_auto_is_one_half_or_what_a_proof_takes():
-    plan = Plan((0.01,), holdout="auto")
+    plan = Plan((0.01,))
     assert held_out_size(2000, plan) == 913
     assert held_out_size(400, plan) == 299
     assert held_out_size(300, plan) == 299
     assert held_out_size(200, plan) == 199  # too few, whatever is held out
-    assert held_out_size(2000, Plan((0.01,), holdout=0.5)) == 1000
+    assert held_out_size(2000, plan, 0.5) == 1000
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,6 @@ def test_auto_is_one_half_or_what_a_proof_takes():
 )
 def test_the_default_is_proven_where_it_can_be(estimator):
     assert estimator.threshold == "auto"
-    assert estimator.holdout == "auto"
     X, y = two_clouds(n=200, m=60)
     model = estimator.set_params(random_state=0).fit(X, y)
     assert model.strategy_ == "np"
@@ -102,7 +101,9 @@ def test_recall_of_np_is_that_of_positives_that_were_not_fitted_on():
     model = NeymanPearsonClassifier(SVC(gamma=10.0), 0.05, random_state=0).fit(X, y)
     assert model.predict(X[y == 1]).mean() > 0.9
     assert model.evidence_.tpr_estimate < 0.25
-    without = NeymanPearsonClassifier(SVC(gamma=10.0), 0.05, measure_recall=False, random_state=0).fit(X, y)
+    without = NeymanPearsonClassifier(
+        SVC(gamma=10.0), 0.05, threshold=HeldOut(measure_recall=False), random_state=0
+    ).fit(X, y)
     assert without.evidence_.tpr_estimate is None
     assert without.evidence_.tpr_interval is None
     assert without.threshold_ == model.threshold_
@@ -183,7 +184,7 @@ def test_training_rows_of_wrapped_estimators_are_those_of_fit(given, weights):
     screen = NeymanPearsonClassifier(Recorder(), 0.1, delta=0.3, threshold="np", random_state=3)
     weighted = {} if weights is None else {"sample_weight": weights}
     train = screen.training_rows(y, **given, **weighted)
-    screen.set_params(measure_recall=False).fit(numbered, y, **given, **weighted)
+    screen.set_params(threshold=HeldOut(measure_recall=False)).fit(numbered, y, **given, **weighted)
     np.testing.assert_array_equal(screen.estimator_.rows_, train)
 
 

@@ -1,5 +1,7 @@
 """Limits on held-out rows: how many each of them holds out, and thresholds and recall of segments by hand."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -9,6 +11,7 @@ from taufpl import NeymanPearsonClassifier
 from taufpl.estimators.strategies import Fitter, LinearFitter, Outcome, Plan, at_other_tolerances, held_out_size
 from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
+    HeldOut,
     NegativeSequence,
     OrderStatistic,
     SegmentOrderStatistics,
@@ -33,8 +36,9 @@ def draw(seed, sizes=SIZES):
 X, Y, LABELS = draw(0)
 
 
-def screen(tau=0.05, **settings):
-    return NeymanPearsonClassifier(ScoreItself(), tau, threshold="np", random_state=0, **settings)
+def screen(tau=0.05, share="auto", measure_recall=True, **settings):
+    threshold = HeldOut(share, measure_recall)
+    return NeymanPearsonClassifier(ScoreItself(), tau, threshold=threshold, random_state=0, **settings)
 
 
 def held_out_of(model, **given):
@@ -42,26 +46,26 @@ def held_out_of(model, **given):
     return np.setdiff1d(np.arange(Y.size), model.training_rows(Y, segments=LABELS, **given))
 
 
-@pytest.mark.parametrize("holdout", ["auto", 0.6])
-def test_segments_hold_out_what_each_limit_needs(holdout):
-    held = held_out_of(screen(holdout=holdout))
+@pytest.mark.parametrize("share", ["auto", 0.6])
+def test_segments_hold_out_what_each_limit_needs(share):
+    held = held_out_of(screen(share=share))
     delta = shared_delta(0.05, 2)
     assert not Y[held].any()
     for name, n in (("a", 600), ("b", 300)):
-        wanted = held_out_size(n, Plan((0.05,), delta, holdout=holdout))
+        wanted = held_out_size(n, Plan((0.05,), delta), share)
         assert np.sum(LABELS[held] == name) == wanted > 0
     assert "c" not in LABELS[held]  # no proof is possible there: all of them train
-    nobody = held_out_of(screen(holdout=holdout, insufficient="infinite"))
+    nobody = held_out_of(screen(share=share, insufficient="infinite"))
     assert np.array_equal(nobody, held)
 
 
 @pytest.mark.parametrize("tau", [0.05, 0.005, 0.001])
 def test_segments_in_groups_or_by_time_hold_out_one_half_or_what_a_proof_takes(tau):
     for given in ({"groups": np.arange(Y.size)}, {"order": np.where(Y == 1, -1, np.arange(Y.size))}):
-        for holdout, n_held in [
+        for share, n_held in [
             ("auto", min(max(453, negatives_needed(tau, 0.05)), 905)), (0.2, 181), (0.0001, 1), (0.9999, 905),
         ]:  # fmt: skip
-            held = held_out_of(screen(tau, holdout=holdout, insufficient="infinite"), **given)
+            held = held_out_of(screen(tau, share=share, insufficient="infinite"), **given)
             assert np.sum(Y[held] == 0) == n_held
 
 
@@ -184,15 +188,15 @@ def test_too_few_held_out_say_which_share_would_do(tau):
     needed = negatives_needed(0.05, 0.05 / np.size(tau))
     y, few = np.repeat([0, 1], [1000, 10]), np.repeat([0, 1], [needed + 5, 10])
     share = f"{1.01 * needed / 1000:.2g}"
-    said = rf"needs at least {needed} negatives held out, got 10 of 1,000 \(holdout=0\.01\): holdout={share} would"
-    with pytest.raises(ValueError, match=said):
-        screen(tau, holdout=0.01).training_rows(y)
-    assert np.sum(screen(tau, holdout=float(share)).training_rows(y) < 1000) <= 1000 - needed
+    said = f"needs at least {needed} negatives held out, got 10 of 1,000 (share=0.01): threshold=HeldOut(share={share})"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        screen(tau, share=0.01).training_rows(y)
+    assert np.sum(screen(tau, share=float(share)).training_rows(y) < 1000) <= 1000 - needed
     with pytest.raises(
         ValueError, match=rf"got 10 of {few.size - 10} .*: about {2 * needed} negatives in all are needed"
     ):
-        screen(tau, holdout=10 / (needed + 5)).training_rows(few)
-    assert np.sum(screen(tau, holdout=0.01, insufficient="infinite").training_rows(y) < 1000) == 990
+        screen(tau, share=10 / (needed + 5)).training_rows(few)
+    assert np.sum(screen(tau, share=0.01, insufficient="infinite").training_rows(y) < 1000) == 990
     with pytest.raises(ValueError, match="needs at least 2 negatives, one to fit on and one to hold out; got 1"):
         screen(tau).training_rows([0, 1, 1, 1])
 
@@ -202,11 +206,11 @@ def test_the_fewest_that_may_be_held_out():
     # Several tolerances may do with fewer than equal shares of delta take; of thresholds for every look none may.
     y, single, shared = np.repeat([0, 1], [1000, 10]), negatives_needed(0.05, 0.05), negatives_needed(0.05, 0.025)
     assert single < shared
-    assert np.sum(screen((0.05, 0.2), holdout=single / 1000).training_rows(y) < 1000) == 1000 - single
+    assert np.sum(screen((0.05, 0.2), share=single / 1000).training_rows(y) < 1000) == 1000 - single
     needed = sequence_negatives_needed(0.05, 0.025)  # one half of delta is for the first sequence
-    assert np.sum(screen(looks="any", holdout=needed / 1000).training_rows(y) < 1000) == 1000 - needed
+    assert np.sum(screen(looks="any", share=needed / 1000).training_rows(y) < 1000) == 1000 - needed
     with pytest.raises(ValueError, match=f"needs at least {needed} negatives held out, got {needed - 1} of"):
-        screen(looks="any", holdout=(needed - 1) / 1000).training_rows(y)
+        screen(looks="any", share=(needed - 1) / 1000).training_rows(y)
 
 
 def test_positives_that_are_tied_with_a_threshold_are_not_above_it():

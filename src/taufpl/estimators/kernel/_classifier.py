@@ -24,7 +24,7 @@ from taufpl.estimators._table import Scores, score_rounding
 from taufpl.estimators._thresholded import THRESHOLD_CONSTRAINTS, ThresholdedMixin, forget
 from taufpl.estimators.kernel._ranker import KernelScorer
 from taufpl.estimators.kernel._solve import KernelReport, make_rows, rank_rows
-from taufpl.estimators.strategies import Fitter, Outcome
+from taufpl.estimators.strategies import Fitter, Outcome, Strategy, takes_earlier_parameters
 from taufpl.kernels import Kernel, score_sizes
 
 # Multiples of the gamma of "median" that are tried, and the factor by which the search goes on beyond them.
@@ -201,10 +201,10 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     tau_scale : "cv" or float, default=2.0
         The ranking trains at tau_scale tau: 2 is the 2tau variant of the paper, which ranked better than 1 on most of
         what was measured; "cv" tries 1, 2 and 4.
-    threshold : {"auto", "np", "cross", "oob", "train"}, default="auto"
+    threshold : {"auto", "np", "cross", "oob", "train"} or strategy, default="auto"
         As in :class:`TauFPLClassifier`. With "np" neither gamma and reg nor the landmarks have seen the negatives that
         choose the threshold: P(FPR > tau) <= delta is proven, whatever the distribution.
-    delta, n_rounds, train_share, rule, combine, holdout, measure_recall, insufficient, looks
+    delta, insufficient, looks
         As in :class:`TauFPLClassifier`.
     n_components, approximation, pivoting, n_candidates, landmark_tol, refine
         As in :class:`KernelTauFPLRanker`. The search takes 300 landmarks at most, and 20,000 rows or as many as it
@@ -226,7 +226,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     Attributes
     ----------
     support_, support_vectors_, dual_coef_, intercept_, gamma_, classes_
-        As in :class:`KernelTauFPLRanker`; after "oob" with ``combine="mean"`` of the mean of the rounds' scores.
+        As in :class:`KernelTauFPLRanker`; after "oob" of the mean of the rounds' scores.
     threshold_ : float
     strategy_ : str
     evidence_ : taufpl.thresholding.Evidence
@@ -239,8 +239,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
     cv_results_ : dict of ndarrays
         Of the search, if there was one.
     primal_objective_, dual_objective_, dual_gap_, kernel_dual_objective_, kernel_gap_, exact_, n_components_
-        Of the ranking on all rows, or, for "np", on those that are not held out, or, for "oob" with ``combine="mean"``,
-        of the first round. As in :class:`KernelTauFPLRanker`, and so are `residual_trace_`, `relative_error_`,
+        Of the ranking on all rows, or, for "np", on those that are not held out, or, for "oob" that takes the mean of
+        rounds, of the first. As in :class:`KernelTauFPLRanker`, and so are `residual_trace_`, `relative_error_`,
         `n_iter_`, `n_passes_`, `converged_`, `collapsed_` and `history_`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -269,6 +269,7 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         "cv": [Interval(Integral, 2, None, closed="left")],
     }
 
+    @takes_earlier_parameters()
     def __init__(
         self,
         tau: float = 0.01,
@@ -280,14 +281,8 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         kernel_params: Mapping[str, Any] | None = None,
         reg: float | str = "cv",
         tau_scale: float | str = 2.0,
-        threshold: str = "auto",
+        threshold: str | Strategy = "auto",
         delta: float | None = 0.05,
-        n_rounds: int = 10,
-        train_share: float = 2 / 3,
-        rule: str = "np_score",
-        combine: str = "mean",
-        holdout: float | str = "auto",
-        measure_recall: bool = True,
         insufficient: str = "raise",
         looks: int | str = 1,
         n_components: int | None = None,
@@ -316,12 +311,6 @@ class KernelTauFPLClassifier(ThresholdedMixin, KernelScorer):
         self.tau_scale = tau_scale
         self.threshold = threshold
         self.delta = delta
-        self.n_rounds = n_rounds
-        self.train_share = train_share
-        self.rule = rule
-        self.combine = combine
-        self.holdout = holdout
-        self.measure_recall = measure_recall
         self.insufficient = insufficient
         self.looks = looks
         self.n_components = n_components

@@ -110,7 +110,7 @@ class DealtPositives(Dealt):
 
 
 @dataclass(frozen=True)
-class HeldOut(Division):
+class HeldOutRows(Division):
     """A random part of each class, code 1; the rest has code 0. Held-out places are spread evenly from a random one."""
 
     held: Pair
@@ -119,7 +119,7 @@ class HeldOut(Division):
     seed: int
 
     @classmethod
-    def draw(cls, held: Pair, counts: Pair, seed: int) -> HeldOut:
+    def draw(cls, held: Pair, counts: Pair, seed: int) -> HeldOutRows:
         """A random division that holds out this many rows of each class."""
         starts = np.random.default_rng(seed).integers(np.maximum(counts, 1)).tolist()
         return cls(held, counts, (starts[0], starts[1]), seed)
@@ -382,7 +382,7 @@ class BlockTable(Table):
     ) -> Iterator[tuple[BlockTable, BlockTable]]:
         """Hold out random negatives."""
         assert isinstance(n_held, int)
-        division = HeldOut.draw((n_held, 0), self.sizes, seed)
+        division = HeldOutRows.draw((n_held, 0), self.sizes, seed)
         with self._coded(division, 1) as part, part.divided() as tables:
             yield tables
 
@@ -413,7 +413,7 @@ class BlockTable(Table):
         """Hold out random rows of both classes, each time others."""
         held = tuple(count - min(max(round(train_share * count), 1), count - 1) for count in self.sizes)
         seeds = np.random.default_rng(seed).integers(2**31 - 1, size=n_rounds).tolist()
-        divisions = [HeldOut.draw((held[0], held[1]), self.sizes, own) for own in seeds]
+        divisions = [HeldOutRows.draw((held[0], held[1]), self.sizes, own) for own in seeds]
         return nullcontext(BlockParts([self._coded(division, 1) for division in divisions]))
 
     @contextmanager

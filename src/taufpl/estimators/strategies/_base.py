@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
 
 from taufpl._types import RowIndices
-from taufpl._warnings import warn_user
 from taufpl.estimators._progress import tell
 from taufpl.estimators._reading import RowSegments
 from taufpl.estimators._table import LinearModel, Rounding, Scores, Table, score_rounding
-from taufpl.exceptions import TooFewNegativesWarning
 from taufpl.thresholding import (
     USUAL_DELTA,
     Evidence,
     JointOrderStatistic,
     NegativeSequence,
+    PlainQuantile,
     Rounds,
     Sample,
     SegmentDivision,
@@ -26,14 +26,8 @@ from taufpl.thresholding import (
     SegmentThresholds,
     SequenceStatistic,
     ThresholdRule,
-    TrainQuantile,
     fpr_upper_bound,
 )
-
-# threshold="auto" takes "cross" where "np" would leave the scorer less than this share of the negatives, or fewer than
-# this number.
-LEAST_TRAIN_SHARE = 0.2
-_LEAST_TRAIN_COUNT = 10
 
 # What a fold is called that tells what the threshold of all rows is worth.
 CHECKING = "checking the threshold, fold"
@@ -44,16 +38,10 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How rows are divided between model and threshold: the parameters of classifiers that strategies share."""
+    """What every strategy is told: tolerances, the delta of this look, folds, seed and segments."""
 
     taus: tuple[float, ...]
     delta: float | None = USUAL_DELTA
-    n_rounds: int = 10
-    train_share: float = 2 / 3
-    rule: str = "np_score"
-    combine: str = "mean"
-    holdout: float | str = "auto"
-    measure_recall: bool = True
     n_folds: int = 5
     insufficient: Any = "raise"
     seed: int = 0
@@ -175,71 +163,61 @@ class Outcome:
         return replace(self, evidence=evidence, segments=segments, sequences=sequences)
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """A way to choose the threshold: a function that divides a table, fits, and chooses."""
+class Strategy(BaseEstimator, ABC):
+    """A way to choose the threshold, with its settings: it divides a table, fits, and chooses."""
 
-    run: Callable[[Fitter, Table, Plan], Outcome]
-    # Whether it aims at P(FPR > tau) <= delta, by proof or by measurement: exact copies among the rows void that, and a
-    # fitted scorer then gets the order statistic with the guarantee.
-    promises: Callable[[Plan], bool] = lambda plan: True
+    name: ClassVar[str]
     # Whether fits learn from a part of the rows only, which can be the earlier ones.
-    holds_out: bool = False
-    # The rule for a tolerance by which a plan that promises nothing chooses the threshold of a fitted scorer.
-    rule: Callable[[Plan], Callable[[float], ThresholdRule]] = lambda plan: TrainQuantile
+    holds_out: ClassVar[bool] = False
+    # Whether there are limits by segment.
+    has_segments: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.get_params() == other.get_params()
+
+    def __hash__(self) -> int:
+        return hash(type(self))  # settings may change
+
+    @abstractmethod
+    def run(self, fitter: Fitter, table: Table, plan: Plan) -> Outcome:
+        """Divide the table, fit, and choose the thresholds."""
+
+    def check(self) -> None:
+        """Refuse settings that have no meaning."""
+        self._validate_params()
+
+    def for_rows(self, table: Table, plan: Plan, *, warns: bool = True) -> Strategy:
+        """The strategy itself, where it can do with the rows of a table."""
+        if table.is_ordered and not self.holds_out:
+            raise ValueError(
+                f"order is for threshold='np', or 'auto' with enough negatives; got threshold={self.name!r}, whose "
+                "folds mix earlier and later rows."
+            )
+        return self
+
+    @property
+    def for_fitted(self) -> Strategy:
+        """The strategy for a scorer that is fitted already."""
+        return self
+
+    def promises(self, plan: Plan) -> bool:
+        """Whether it aims at P(FPR > tau) <= delta, by proof or by measurement.
+
+        Exact copies among the rows void that, and a fitted scorer then gets the order statistic with the guarantee.
+        """
+        return True
+
+    def rule_for(self, tau: float, plan: Plan) -> ThresholdRule:
+        """The rule by which a strategy that promises nothing chooses the threshold of a fitted scorer."""
+        return PlainQuantile(tau)
 
     def calibrate(self, scores: Scores, plan: Plan) -> tuple[Evidence, ...] | None:
         """Thresholds of a fitted scorer by the strategy's own rule; None where the rule is that with the guarantee."""
         if self.promises(plan):
             return None
         positive = scores.positive if scores.positive.size else None
-        return tuple(self.rule(plan)(tau).choose(scores.negative, positive) for tau in plan.taus)
-
-
-STRATEGIES: dict[str, Strategy] = {}
-
-
-def choose_strategy(threshold: str, table: Table, plan: Plan, *, warns: bool = True) -> str:
-    """The strategy that "auto" stands for: "np" with enough negatives for a proof, else "cross", with a warning."""
-    n_units, ordered = table.n_negative_units, table.is_ordered
-    if plan.segments is not None:
-        return "np"
-    if threshold != "auto":
-        if ordered and not STRATEGIES[threshold].holds_out:
-            raise ValueError(
-                f"order is for threshold='np', or 'auto' with enough negatives; got threshold={threshold!r}, whose "
-                "folds mix earlier and later rows."
-            )
-        return threshold
-    share = 1.0 - LEAST_TRAIN_SHARE if plan.holdout == "auto" else float(plan.holdout)
-    enough = max(math.ceil(plan.n_needed / share), plan.n_needed + _LEAST_TRAIN_COUNT)
-    if n_units >= enough or plan.insufficient == "infinite":
-        return "np"
-    if not warns:
-        return "cross"
-    warn_user(
-        f"tau={min(plan.taus):g} at delta={plan.bound_delta:g} needs {plan.n_needed:,} negatives held out for a proof, "
-        f"at least {enough:,} in all; there are {n_units:,}. The threshold was chosen by 'cross', which is measured, "
-        f"not proven{', and which does not respect the order of the rows' if ordered else ''}. Collect more negatives, "
-        f"raise tau or delta, or set threshold='cross'{' and leave order out' if ordered else ''} to accept this.",
-        TooFewNegativesWarning,
-    )
-    return "cross"
-
-
-def most_held_out(n_units: int, holdout: float | str = "auto") -> int:
-    """The most negatives that "np" may hold out of some, so that "auto" takes it."""
-    share = 1.0 - LEAST_TRAIN_SHARE if holdout == "auto" else float(holdout)
-    return min(int(share * n_units), n_units - _LEAST_TRAIN_COUNT)
-
-
-def check_segment_strategy(threshold: str) -> None:
-    """Refuse limits by segment by a strategy that has none."""
-    if threshold not in ("auto", "np"):
-        raise ValueError(
-            f"segments are for threshold='np', or 'auto', which then is 'np'; got threshold={threshold!r}, which has "
-            "no limits by segment."
-        )
+        return tuple(self.rule_for(tau, plan).choose(scores.negative, positive) for tau in plan.taus)
 
 
 def span_of(scores: Sample) -> Span:
