@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import typer
-from taufpl.cli._pipelines import FitOptions
+from taufpl.cli._training_file import FitOptions
 
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
 from taufpl import NeymanPearsonClassifier
