@@ -17,11 +17,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import typer
-from taufpl.cli._training_file import FitOptions
 
 from cli_cases import command, contents, damaged, frame, mixed, succeed, write
 from taufpl import NeymanPearsonClassifier
 from taufpl.cli._errors import with_options
+from taufpl.cli._training_file import FitOptions
 from taufpl.estimators.strategies import Automatic
 from taufpl.thresholding import HeldOut
 
