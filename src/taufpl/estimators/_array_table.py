@@ -28,7 +28,7 @@ from taufpl.thresholding import ArraySample, Sample, as_sample, split_by_code, s
 # interpreter more often than they work side by side.
 _MANY = 2_000_000
 # Rows that tell the size of scores.
-_SIZED = 5_000
+_SIZED = 1_000
 # Values from which on fits take no multiple of X in memory, unless n_jobs asks for one.
 LARGE = 20_000_000
 
@@ -296,7 +296,7 @@ class ArrayTable(Table):
         return float(np.sqrt(self.operator.row_gram(first)[0, 0]))
 
     def score_size(self, coef: Vector, share: float) -> float:
-        """The sum of sizes of terms that this share of the rows does not exceed, of some thousands from all over X."""
+        """The sum of sizes of terms that this share of the rows does not exceed, of a thousand from all over X."""
         n_rows = self.X.shape[0]
         some = self.X[np.unique(np.linspace(0, n_rows - 1, _SIZED).astype(np.intp))]
         return float(np.quantile(abs(some) @ np.abs(coef), share))
